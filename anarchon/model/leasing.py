@@ -1,0 +1,277 @@
+"""What a lease backend decides, as pure functions from what it has stored to what it stores next.
+
+The state of one run:
+
+    (no row) --claim--> running --finish--> succeeded | failed | interrupted      (final)
+                          |  ^
+                          |  '--take-up, next fence-- handed-over  (same attempt number)
+                          |--hand-over--------------> handed-over
+                          '--lease runs out---------> still 'running', now owed: take-up starts attempt + 1,
+                                                      or marks it interrupted when no attempt is left
+
+`now_ms` is always the store's clock, read after any wait for a lock. Every claim and every take-up raises the
+task's fence; a write under an older fence is refused. Each request may be asked again with the same token or
+values and is then answered as it was the first time, so a lost answer is settled by asking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from anarchon.model.asks import (
+    LOST,
+    Claim,
+    Closed,
+    Finish,
+    HandOver,
+    Lease,
+    LeaseOutcome,
+    LeaseTerms,
+    Spent,
+    TakeUp,
+    TakeUpOutcome,
+    Won,
+)
+from anarchon.model.run import Attempt, Run, Skip
+from anarchon.model.words import RunReason, RunStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimDecision:
+    """The answer to a claim and what has to be stored with it."""
+
+    answer: LeaseOutcome
+    runs: tuple[Run, ...] = ()
+    skip: Skip | None = None
+    fence: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeUpDecision:
+    """The answer to a take-up and what has to be stored with it."""
+
+    answer: TakeUpOutcome
+    run: Run | None = None
+    fence: int | None = None
+
+
+def next_fence(last: int, now_ms: int) -> int:
+    """The fence of the next claim of a task: above every earlier one, also after the store was emptied."""
+    return max(last + 1, now_ms)
+
+
+def decide_claim(
+    claim: Claim[LeaseTerms],
+    *,
+    now_ms: int,
+    floor_ms: int,
+    last_fence: int,
+    same_slot: Run | None,
+    closing: Skip | None,
+    in_progress: Sequence[Run],
+) -> ClaimDecision:
+    """Decide one claim.
+
+    `same_slot` is the run of the asked slot, `closing` the skip that closed it, `in_progress` every run of the
+    task that is not final, in any order. A claim of a slot at or below `floor_ms` is lost: its record may have
+    been trimmed.
+    """
+    lease_end = now_ms + claim.terms.lease_ms
+    if same_slot is not None:
+        if same_slot.token == claim.token and same_slot.status == "running":
+            kept = replace(same_slot, lease_ends_at_ms=lease_end)
+            return ClaimDecision(answer=Won(kept), runs=(kept,))
+        return ClaimDecision(answer=LOST)
+    if closing is not None:
+        if closing.token != claim.token:
+            return ClaimDecision(answer=LOST)
+        return _closed_again(claim, closing, in_progress, lease_end)
+    if claim.slot_ms <= floor_ms:
+        return ClaimDecision(answer=LOST)
+
+    interrupted: list[Run] = []
+    if claim.terms.overlap == "skip":
+        if any(run.live(now_ms) for run in in_progress):
+            skip = _closing_skip(claim, now_ms)
+            return ClaimDecision(answer=Closed("overlap"), skip=skip)
+        for run in sorted(in_progress, key=_by_age):
+            if _attempt_after(run) > _allowed(run, claim.terms):
+                interrupted.append(interrupt(run, now_ms))
+                continue
+            fence = next_fence(last_fence, now_ms)
+            taken = _taken_up(run, claim.token, claim.instance_id, fence, now_ms, lease_end)
+            return ClaimDecision(
+                answer=Closed("overlap", took_up=taken, interrupted=tuple(interrupted)),
+                runs=(*interrupted, taken),
+                skip=_closing_skip(claim, now_ms),
+                fence=fence,
+            )
+
+    fence = next_fence(last_fence, now_ms)
+    won = _new_run(claim, fence, now_ms, lease_end)
+    return ClaimDecision(answer=Won(won, tuple(interrupted)), runs=(*interrupted, won), fence=fence)
+
+
+def decide_take_up(
+    ask: TakeUp, *, now_ms: int, last_fence: int, run: Run | None, in_progress: Sequence[Run]
+) -> TakeUpDecision:
+    """Decide who gets an owed run. Under 'skip' it stays owed while another run of the task holds a lease."""
+    if run is None or run.final:
+        return TakeUpDecision(answer=LOST)
+    lease_end = now_ms + ask.terms.lease_ms
+    if run.token == ask.token and run.status == "running":
+        kept = replace(run, lease_ends_at_ms=lease_end)
+        return TakeUpDecision(answer=Won(kept), run=kept)
+    if run.live(now_ms) or run.fence != ask.seen_fence:
+        return TakeUpDecision(answer=LOST)
+    if _attempt_after(run) > _allowed(run, ask.terms):
+        ended = interrupt(run, now_ms)
+        return TakeUpDecision(answer=Spent(ended), run=ended)
+    if ask.terms.overlap == "skip" and any(
+        other.live(now_ms) for other in in_progress if other.run_id != run.run_id
+    ):
+        return TakeUpDecision(answer=LOST)
+    fence = next_fence(last_fence, now_ms)
+    taken = _taken_up(run, ask.token, ask.instance_id, fence, now_ms, lease_end)
+    return TakeUpDecision(answer=Won(taken), run=taken, fence=fence)
+
+
+def decide_renewal(run: Run | None, lease: Lease, *, now_ms: int, lease_ms: int) -> Run | None:
+    """The run with its lease moved forward, or None: the lease has run out or belongs to another fence."""
+    if run is None or run.fence != lease.fence or not run.live(now_ms):
+        return None
+    return replace(run, lease_ends_at_ms=max(run.lease_ends_at_ms or 0, now_ms + lease_ms))
+
+
+def decide_finish(run: Run | None, finish: Finish) -> tuple[bool, Run | None]:
+    """Whether the outcome is taken, and the run to store (None: nothing to store).
+
+    A finish after the lease's end is taken while nobody took the run up: its fence is still the current one.
+    """
+    if run is None or run.fence != finish.fence:
+        return False, None
+    if run.status != "running":
+        same = run.status == finish.status and run.finished_at_ms == finish.finished_at_ms
+        return same, None
+    return True, replace(
+        run,
+        status=finish.status,
+        lease_ends_at_ms=None,
+        started_at_ms=finish.started_at_ms,
+        finished_at_ms=finish.finished_at_ms,
+        error=finish.error,
+        traceback=finish.traceback,
+        checkpoint=None,
+        attempts=_ended(run, finish.status, finish.finished_at_ms, finish.started_at_ms),
+    )
+
+
+def decide_hand_over(run: Run | None, ask: HandOver) -> tuple[bool, Run | None]:
+    """Whether the run was given back, and the run to store. It is owed at once and has spent no attempt."""
+    if run is None or run.fence != ask.fence:
+        return False, None
+    if run.status != "running":
+        return run.status == "handed-over" and run.attempts[-1].ended_at_ms == ask.at_ms, None
+    return True, replace(
+        run,
+        status="handed-over",
+        lease_ends_at_ms=0,
+        attempts=_ended(run, "handed-over", ask.at_ms, ask.started_at_ms),
+    )
+
+
+def interrupt(run: Run, now_ms: int) -> Run:
+    """The owed run, ended for good because no attempt is left."""
+    return replace(
+        run,
+        status="interrupted",
+        lease_ends_at_ms=None,
+        finished_at_ms=now_ms,
+        error=f"its runner {run.instance_id} was lost in attempt {run.attempt} of {run.max_attempts}",
+        checkpoint=None,
+        attempts=_ended(run, "interrupted", now_ms, None),
+    )
+
+
+def _attempt_after(run: Run) -> int:
+    return run.attempt if run.status == "handed-over" else run.attempt + 1
+
+
+def _allowed(run: Run, terms: LeaseTerms) -> int:
+    # Old and new releases may differ during a deploy; who asked for fewer starts must get no more.
+    return min(run.max_attempts, terms.max_attempts)
+
+
+def _by_age(run: Run) -> tuple[int, str]:
+    return run.scheduled_at_ms, run.run_id
+
+
+def _closed_again(
+    claim: Claim[LeaseTerms], closing: Skip, in_progress: Sequence[Run], lease_end: int
+) -> ClaimDecision:
+    for run in in_progress:
+        if run.token == claim.token and run.status == "running":
+            kept = replace(run, lease_ends_at_ms=lease_end)
+            return ClaimDecision(answer=Closed(closing.reason, took_up=kept), runs=(kept,))
+    return ClaimDecision(answer=Closed(closing.reason))
+
+
+def _closing_skip(claim: Claim[LeaseTerms], now_ms: int) -> Skip:
+    return Skip(
+        task=claim.task,
+        slot_ms=claim.slot_ms,
+        reason="overlap",
+        instance_id=claim.instance_id,
+        at_ms=now_ms,
+        token=claim.token,
+    )
+
+
+def _new_run(claim: Claim[LeaseTerms], fence: int, now_ms: int, lease_end: int) -> Run:
+    first = Attempt(number=1, instance_id=claim.instance_id, reason=claim.reason, claimed_at_ms=now_ms)
+    return Run(
+        run_id=claim.run_id,
+        task=claim.task,
+        slot_ms=claim.slot_ms,
+        scheduled_at_ms=claim.slot_ms,
+        reason=claim.reason,
+        status="running",
+        instance_id=claim.instance_id,
+        token=claim.token,
+        attempt=1,
+        max_attempts=claim.terms.max_attempts,
+        fence=fence,
+        lease_ends_at_ms=lease_end,
+        claimed_at_ms=now_ms,
+        attempts=(first,),
+    )
+
+
+def _taken_up(run: Run, token: str, instance_id: str, fence: int, now_ms: int, lease_end: int) -> Run:
+    handed = run.status == "handed-over"
+    reason: RunReason = "hand-over" if handed else "recovery"
+    number = _attempt_after(run)
+    before = run.attempts if handed else _ended(run, "interrupted", run.lease_ends_at_ms or now_ms, None)
+    after = Attempt(number=number, instance_id=instance_id, reason=reason, claimed_at_ms=now_ms)
+    return replace(
+        run,
+        status="running",
+        instance_id=instance_id,
+        token=token,
+        attempt=number,
+        fence=fence,
+        lease_ends_at_ms=lease_end,
+        claimed_at_ms=now_ms,
+        attempts=(*before, after),
+    )
+
+
+def _ended(run: Run, status: RunStatus, at_ms: int, started_at_ms: int | None) -> tuple[Attempt, ...]:
+    if not run.attempts:
+        return ()
+    *before, last = run.attempts
+    if last.ended_at_ms is not None:
+        return run.attempts
+    began = started_at_ms if started_at_ms is not None else last.started_at_ms
+    return (*before, replace(last, status=status, ended_at_ms=at_ms, started_at_ms=began))
