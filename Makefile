@@ -1,0 +1,34 @@
+# Thin: each target is a script in scripts/. PYTHON= chooses the interpreter, VENV= the environment,
+# ARGS= goes to the command behind demo, test and quick.
+
+MAKEFLAGS += --no-print-directory
+# By the shell, because make's own functions split a path at its blanks.
+ROOT := $(shell cd "$$(dirname "$(strip $(MAKEFILE_LIST))")" && pwd)
+RUN := @bash "$(ROOT)/scripts
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test quick lint type format clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' "$(ROOT)/Makefile" | awk -F'|' '{printf "%-14s %s\n", $$1, $$2}'
+
+demo: ## see it work: a few instances share one schedule on this machine
+	$(RUN)/demo.sh" $(ARGS)
+
+test: ## everything: lint, types, all tests
+	$(RUN)/test.sh" $(ARGS)
+
+quick: ## under a minute: unit tests, properties, memory and SQLite
+	$(RUN)/quick.sh" $(ARGS)
+
+lint: ## ruff, formatting, import contracts
+	$(RUN)/lint.sh"
+
+type: ## mypy and pyright, both strict
+	$(RUN)/type.sh"
+
+format: ## rewrite the sources the way `make lint` wants them
+	$(RUN)/format.sh"
+
+clean: ## remove environments and caches
+	$(RUN)/clean.sh"
