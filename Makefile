@@ -1,7 +1,6 @@
 # Thin: each target is a script in scripts/. PYTHON= chooses the interpreter, VENV= the environment,
 # ARGS= goes to the command behind demo, test and quick.
 
-MAKEFLAGS += --no-print-directory
 # By the shell, because make's own functions split a path at its blanks.
 ROOT := $(shell cd "$$(dirname "$(strip $(MAKEFILE_LIST))")" && pwd)
 RUN := @bash "$(ROOT)/scripts
