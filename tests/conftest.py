@@ -38,8 +38,7 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 def _forbid(report: pytest.TestReport | pytest.CollectReport) -> None:
     if hasattr(report, "wasxfail"):
-        reason = f"marked xfail: {report.wasxfail}"
-        del report.wasxfail
+        reason = f"marked xfail: {report.__dict__.pop('wasxfail')}"
     elif isinstance(report.longrepr, tuple):
         path, line, text = report.longrepr
         reason = f"{text} ({path}:{line})"
