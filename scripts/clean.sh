@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Removes the environments and everything else that can be made again.
+set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 
 shopt -s nullglob

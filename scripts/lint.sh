@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Style, formatting, and which module may import which.
+set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 enter_venv dev
 

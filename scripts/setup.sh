@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Make the virtual environment, once: `scripts/setup.sh dev` for development, `scripts/setup.sh demo` for the demo.
 # PYTHON= chooses the interpreter, VENV= the directory. Does nothing when all is up to date; a second one waits.
+set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 
 case ${1:-dev} in

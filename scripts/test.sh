@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Everything. Ends with pytest's closing line; stops before the tests when a check fails, so that the line means all.
+set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 enter_venv dev
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Both type checkers; a user may have either.
+set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 enter_venv dev
 
