@@ -42,7 +42,7 @@ class StopSignal:
 
     @property
     def reason(self) -> SignalReason | None:
-        """Why the signal is set: 'timeout', 'stopping', 'lease-lost', 'watchdog' or 'cancelled'; None while it is not."""
+        """Why it is set: 'timeout', 'stopping', 'lease-lost', 'watchdog' or 'cancelled'; None while it is not."""
         return self._reason if self.is_set() else None
 
     async def wait(self) -> None:

@@ -128,9 +128,7 @@ def decide_take_up(
     if _attempt_after(run) > _allowed(run, ask.terms):
         ended = interrupt(run, now_ms)
         return TakeUpDecision(answer=Spent(ended), run=ended)
-    if ask.terms.overlap == "skip" and any(
-        other.live(now_ms) for other in in_progress if other.run_id != run.run_id
-    ):
+    if ask.terms.overlap == "skip" and any(other.live(now_ms) for other in in_progress if other.run_id != run.run_id):
         return TakeUpDecision(answer=LOST)
     fence = next_fence(last_fence, now_ms)
     taken = _taken_up(run, ask.token, ask.instance_id, fence, now_ms, lease_end)
@@ -207,9 +205,7 @@ def _by_age(run: Run) -> tuple[int, str]:
     return run.scheduled_at_ms, run.run_id
 
 
-def _closed_again(
-    claim: Claim[LeaseTerms], closing: Skip, in_progress: Sequence[Run], lease_end: int
-) -> ClaimDecision:
+def _closed_again(claim: Claim[LeaseTerms], closing: Skip, in_progress: Sequence[Run], lease_end: int) -> ClaimDecision:
     for run in in_progress:
         if run.token == claim.token and run.status == "running":
             kept = replace(run, lease_ends_at_ms=lease_end)

@@ -9,7 +9,7 @@ from anarchon.model.words import FINAL, RunReason, RunStatus, SkipReason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One start of a run, or one holder of it: an attempt that was handed over is followed by one of the same number."""
+    """One start of a run, or one holder of it: a handed-over attempt is followed by one of the same number."""
 
     number: int
     instance_id: str
