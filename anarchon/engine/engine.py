@@ -106,7 +106,7 @@ class Engine:
         self._recorder = Recorder(self._env)
         self._runner = Runner(self._env, self._recorder, self._run_ended)
         self._claimer = Claimer(self._env, self._runner, self._recorder)
-        self._planner = Planner(self._env, self._claimer, self._runner)
+        self._planner = Planner(self._env, self._claimer, self._runner, self._host_gone)
         self._survey: Survey | None = None
         if self._env.lease is not None:
             self._survey = Survey(self._env, self._env.lease, self._runner, self._claimer, self._recorder)
@@ -237,6 +237,15 @@ class Engine:
             if self._survey is not None:
                 self._survey.room_changed()
 
+    def _host_gone(self) -> None:
+        """The application's loop was closed without stop(): nothing can run here any more."""
+        if not self._env.stopping:
+            logger.warning("the application's event loop was closed while the scheduler was running: stopping it")
+            self._env.spawn(self._stop_by_itself(), "stop-by-itself")
+
+    async def _stop_by_itself(self) -> None:
+        await self.stop(0)
+
     # ---------------------------------------------------------------- stop
 
     async def stop(self, grace_ms: int) -> int:
@@ -260,7 +269,7 @@ class Engine:
         for task, slot in self._planner.unripe():
             self._claimer.skip(task, slot, "stopping")
         for duty in self._duties:
-            if duty.get_name() in ("anarchon-planner", "anarchon-survey"):
+            if duty.get_name() == "anarchon-planner":
                 duty.cancel()
         await self._within(LAST_WORDS_MS, self._claimer.stop())
         await self._grace()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from anarchon.engine.claimer import HICCUP_MS, Claimer
 from anarchon.engine.env import Env
@@ -25,10 +25,11 @@ JUMP_MS = 5_000
 class Planner:
     """Two heaps: the next slot of each task, and groups of due slots that wait out their jitter."""
 
-    def __init__(self, env: Env, claimer: Claimer, runner: Runner) -> None:
+    def __init__(self, env: Env, claimer: Claimer, runner: Runner, host_gone: Callable[[], None]) -> None:
         self._env = env
         self._claimer = claimer
         self._runner = runner
+        self._host_gone = host_gone
         self._handled: dict[str, Handled] = {}
         self._coming: list[tuple[int, int, EngineTask]] = []
         self._ripening: list[tuple[float, int, list[tuple[EngineTask, int]]]] = []
@@ -61,6 +62,9 @@ class Planner:
     async def plan(self) -> None:
         """Plan for ever."""
         while True:
+            if not self._env.host.alive:
+                self._host_gone()
+                return
             now = self._env.clock.now_ms()
             self._look(now)
             wake_in = self._ms_until_next(now)

@@ -66,13 +66,14 @@ class Runner:
         """Hold the leases, then start the handlers, with one wake-up for all."""
         actives = [self._hold(grant) for grant in grants]
         startable: list[ActiveRun] = []
-        now = self._env.clock.monotonic_ms()
+        now, now_wall = self._env.clock.monotonic_ms(), self._env.clock.now_ms()
         for active in actives:
             if active.reason in ("recovery", "hand-over"):
                 self._env.counters.recovered += 1
                 self._env.emit(RunRecovered(**active.facts(), **self._env.said()))
-            if self._env.stopping or active.trusted_until <= now or active.ended:
-                # Granted too late to be believed, or while stopping: given back before anything began.
+            too_late = active.trusted_until <= now or active.begin_by_wall_ms < now_wall
+            if self._env.stopping or too_late:
+                # Granted too late to be believed or to begin, or while stopping: given back before anything began.
                 self._settle(active, Ended("never-began"))
             else:
                 startable.append(active)
@@ -125,8 +126,9 @@ class Runner:
         return Work(name=task.name, fn=task.fn, args=(context,), is_async=task.is_async)
 
     def _began(self, active: ActiveRun) -> None:
-        if self._not_begun.pop(active, active) is active:
+        if active not in self._not_begun:
             return
+        del self._not_begun[active]
         active.began_at_ms = self._env.clock.now_ms()
         self._env.counters.fires += 1
         self._env.emit(RunStarted(**active.facts(), **self._env.said()))
