@@ -313,6 +313,7 @@ class Runner:
         """At the process's exit: give every run back now, without waiting for handlers that will not end."""
         for active in list(self.running.values()):
             how: Literal["cancelled", "never-began"] = "never-began" if active.began_at_ms is None else "cancelled"
+            self._tell(active, "stopping")
             self._settle(active, Ended(how))
 
     def interrupted_elsewhere(self, runs: Sequence[Run]) -> None:
