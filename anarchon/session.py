@@ -1,0 +1,317 @@
+"""One start of a scheduler in one process: the engine on its host, the way out, and what the process's end does.
+
+A session lives from a start until every handler has ended and everything is closed. It has one daemon thread of its
+own, which logs events and closes the host: a logging handler that hangs holds up neither the engine nor the
+application.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import os
+import secrets
+import socket
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, wait
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+from anarchon.clock import Clock
+from anarchon.engine import Engine, EngineSnapshot, EngineTask
+from anarchon.errors import StateError
+from anarchon.event_log import log_event
+from anarchon.host.thread import ThreadHost
+from anarchon.listeners import Dispatcher
+from anarchon.model.events import Event, SchedulerStopped
+from anarchon.model.options import SchedulerOptions
+from anarchon.protocol import Backend
+
+T = TypeVar("T")
+
+State: TypeAlias = Literal["starting", "running", "stopping", "lingering", "ended"]
+
+UNSAID = 10_000
+"""How many events wait to be logged; beyond that the oldest are dropped and counted."""
+
+LISTENERS_MS = 1_000
+"""How long the end waits for listeners to get their last events, ms."""
+
+CLOSING_S = 3.0
+"""How long a stop waits, after the engine's own, for the last log lines and listeners."""
+
+LOOK_S = 1.0
+"""How long a look at the engine may take."""
+
+EXIT_S = 3.0
+"""How long the process's exit waits for the hand-over."""
+
+logger = logging.getLogger("anarchon")
+
+
+def new_instance_id() -> str:
+    """An id that no other start has, on any machine: host, process and 32 random bits."""
+    return f"{socket.gethostname()[:64]}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+class Session:
+    """One start. Its methods may be called from any thread, unless they say otherwise."""
+
+    def __init__(
+        self,
+        *,
+        backend: Backend,
+        options: SchedulerOptions,
+        tasks: list[EngineTask],
+        dispatcher: Dispatcher,
+        clock: Clock,
+        app_loop: asyncio.AbstractEventLoop | None,
+        ended: Callable[[Session], None],
+    ) -> None:
+        self.pid: Final = os.getpid()
+        self.app_loop: Final = app_loop
+        self.instance_id: Final = options.instance_id if options.instance_id is not None else new_instance_id()
+        self.started_at_ms: Final = clock.now_ms()
+        self.state: State = "starting"
+        self.fatal: BaseException | None = None
+        """What a handler raised to end the process: SystemExit or KeyboardInterrupt."""
+        self.fatal_is_awaited = False
+        """Whether somebody who waits for the end will raise it."""
+        self.stopped: Final[Future[int]] = Future()
+        """Done when stop() is through, with the number of handlers that would not end."""
+        self.ended: Final[Future[None]] = Future()
+        """Done when every handler has ended and everything is closed."""
+        self.host: Final = ThreadHost(app_loop, name="anarchon")
+        self._clock = clock
+        self._grace_ms = options.shutdown_grace_ms
+        self._dispatcher = dispatcher
+        self._on_ended = ended
+        self._stop_asked = False
+        self._left = 0
+        self._unsaid: deque[Event] = deque()
+        self._steps: deque[Callable[[], None]] = deque()
+        self._something = threading.Condition()
+        self.log_dropped = 0
+        self._engine = Engine(
+            backend=backend,
+            host=self.host,
+            clock=clock,
+            settings=options.settings(self.instance_id),
+            tasks=tasks,
+            emit=self._emit,
+            on_fatal=self._on_fatal,
+        )
+        self._last_look: EngineSnapshot | None = None
+
+    # ---------------------------------------------------------------- in
+
+    def begin(self) -> Future[None]:
+        """Start host and engine. The future fails as the engine's start does."""
+        self.host.start()
+        self._dispatcher.attach(self.host.post)
+        _sessions.add(self)
+        threading.Thread(target=self._tend, name="anarchon-log", daemon=True).start()
+        return self.host.submit(self._engine.start())
+
+    def up(self) -> None:
+        """The start is through."""
+        if self.state == "starting":
+            self.state = "running"
+
+    # ---------------------------------------------------------------- out
+
+    def stop(self, grace_ms: int | None = None) -> Future[int]:
+        """Ask the engine to stop. A further call can only shorten the grace. Answers as `Engine.stop`."""
+        try:
+            asked = self.host.submit(self._engine.stop(self._grace_ms if grace_ms is None else grace_ms))
+        except StateError:
+            # Closed in the meantime.
+            return self.stopped
+        if not self._stop_asked:
+            self._stop_asked = True
+            if self.state in ("starting", "running"):
+                self.state = "stopping"
+            asked.add_done_callback(self._engine_stopped)
+        return asked
+
+    def until_stopped(self, asked: Future[int]) -> None:
+        """Block until the stop is through."""
+        asked.result()
+        try:
+            self.stopped.result(CLOSING_S)
+        except FutureTimeoutError:
+            logger.warning("stopped, but the last events could not be logged or delivered in time")
+
+    async def stopped_or_late(self, asked: Future[int]) -> None:
+        """As `until_stopped`, on any loop. Cancelling it stops nothing but the waiting."""
+        await asyncio.wrap_future(asked)
+        done, _ = await asyncio.wait({asyncio.wrap_future(self.stopped)}, timeout=CLOSING_S)
+        if not done:
+            logger.warning("stopped, but the last events could not be logged or delivered in time")
+
+    def _engine_stopped(self, asked: Future[int]) -> None:
+        error = asked.exception()
+        if error is not None:
+            logger.error("the engine could not stop in order", exc_info=error)
+        self._left = 0 if error is not None else asked.result()
+        self._then(self._after_stop)
+
+    def _after_stop(self) -> None:
+        if self._left:
+            self.state = "lingering"
+            logger.warning(
+                "%d handlers would not end; their leases are kept until they do, or until this process exits",
+                self._left,
+            )
+            self._last_events()
+            self._raise_fatal()
+            self.stopped.set_result(self._left)
+            try:
+                self.host.submit(self._engine.wait_ended()).add_done_callback(lambda _: self._then(self._after_end))
+            except StateError:
+                self._then(self._after_end)
+        else:
+            self._after_end()
+
+    def _after_end(self) -> None:
+        self._last_events()
+        if not self.stopped.done():
+            self._raise_fatal()
+        self._dispatcher.attach(None)
+        if not self.host.close():
+            logger.warning("a thread of the scheduler did not end; as a daemon it does not keep the process")
+        self.state = "ended"
+        _sessions.discard(self)
+        self._on_ended(self)
+        self.ended.set_result(None)
+        if not self.stopped.done():
+            self.stopped.set_result(self._left)
+
+    def _last_events(self) -> None:
+        """Give the listeners a moment for what they have not had."""
+        through = threading.Event()
+
+        def begin() -> None:
+            task = asyncio.get_running_loop().create_task(
+                self._dispatcher.last_events(self._clock, LISTENERS_MS), name="anarchon-last-events"
+            )
+            task.add_done_callback(lambda _: through.set())
+
+        if self.host.post(begin):
+            through.wait(LISTENERS_MS / 1_000 + 0.5)
+
+    # ---------------------------------------------------------------- a handler ends the process
+
+    def _on_fatal(self, error: BaseException) -> None:
+        if self.fatal is None:
+            self.fatal = error
+            logger.warning("a handler raised %s: stopping the scheduler", type(error).__name__)
+            self.stop()
+
+    def _raise_fatal(self) -> None:
+        """Let what the handler raised come out of the application's loop, as if its own code had raised it."""
+        fatal = self.fatal
+        if fatal is None or self.fatal_is_awaited or self.app_loop is None:
+            return
+
+        def out() -> None:
+            raise fatal
+
+        if not self.host.post(out):
+            logger.error("a handler raised %s, and the application's loop is closed", type(fatal).__name__)
+
+    # ---------------------------------------------------------------- events
+
+    def _emit(self, event: Event) -> None:
+        self._dispatcher.publish(event)
+        with self._something:
+            if len(self._unsaid) >= UNSAID:
+                self._unsaid.popleft()
+                self.log_dropped += 1
+            self._unsaid.append(event)
+            self._something.notify()
+        if isinstance(event, SchedulerStopped) and not self._stop_asked:
+            # The engine stopped by itself, since the application's loop was closed.
+            self.stop(0)
+
+    def _then(self, step: Callable[[], None]) -> None:
+        with self._something:
+            self._steps.append(step)
+            self._something.notify()
+
+    def _tend(self) -> None:
+        while not self.ended.done():
+            with self._something:
+                while not self._unsaid and not self._steps:
+                    self._something.wait()
+                # A step comes after the events before it.
+                event = self._unsaid.popleft() if self._unsaid else None
+                step = self._steps.popleft() if event is None else None
+            try:
+                if event is not None:
+                    log_event(event)
+                elif step is not None:
+                    step()
+            except Exception:
+                logger.exception("the end of a scheduler went wrong" if step is not None else "an event was not logged")
+
+    # ---------------------------------------------------------------- look
+
+    def ask(self, call: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine of the engine's."""
+        return self.host.submit(call)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, whose methods are called on its own loop."""
+        return self._engine
+
+    def look(self) -> tuple[EngineSnapshot | None, bool]:
+        """What the engine is doing, and whether it answered; if not, what it was doing at the last look."""
+
+        async def snapshot() -> EngineSnapshot:
+            return self._engine.snapshot()
+
+        try:
+            self._last_look = self.host.submit(snapshot()).result(LOOK_S)
+        except (StateError, FutureTimeoutError):
+            return self._last_look, False
+        return self._last_look, True
+
+    def must_be_here(self) -> None:
+        """Raise StateError in a child that was forked after the start."""
+        if os.getpid() != self.pid:
+            raise StateError(
+                f"this process was forked from process {self.pid} after the scheduler had started there; threads and "
+                "connections do not survive a fork, and the scheduler goes on in the parent alone. Start it after "
+                "forking, or make a new Scheduler with a new backend in the child"
+            )
+
+    def leave(self) -> Future[None] | None:
+        """At the process's exit: hand over everything at once."""
+        if os.getpid() != self.pid or self.state == "ended":
+            return None
+        try:
+            return self.host.submit(self._engine.leave())
+        except StateError:
+            return None
+
+
+_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+"""Every session that has begun and not ended. The engine's thread holds it as long as it runs."""
+
+
+def leave_all() -> None:
+    """Hand over what every session of this process holds, within 3 s altogether."""
+    leaving = [future for future in (session.leave() for session in list(_sessions)) if future is not None]
+    done, _ = wait(leaving, timeout=EXIT_S)
+    for future in done:
+        if future.exception() is not None:
+            logger.error("a scheduler could not hand over at exit", exc_info=future.exception())
+
+
+atexit.register(leave_all)
