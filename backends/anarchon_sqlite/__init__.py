@@ -1,0 +1,3 @@
+"""anarchon's backend for SQLite: several processes on one machine share one file."""
+
+from anarchon_sqlite.backend import SQLiteBackend as SQLiteBackend

@@ -1,0 +1,5 @@
+-- A later registration of a name replaces its rules.
+UPDATE anarchon_task
+SET schedule = :schedule, history_size = :history_size, history_ttl_ms = :history_ttl_ms,
+    late_claim_ms = :late_claim_ms, catch_up_ms = :catch_up_ms
+WHERE id = :id;
