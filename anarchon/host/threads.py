@@ -99,20 +99,22 @@ class DaemonThreads:
         with self._changed:
             self._starting = False
         try:
-            while (job := self._next()) is not None:
+            job = self._next(first=True)
+            while job is not None:
                 try:
                     job.run()
                 except Exception:
                     _log.exception("a job of the scheduler's host failed")
                 del job  # an idle thread must not keep what a handler was given
-                with self._changed:
-                    self._busy -= 1
+                job = self._next()
         finally:
             with self._changed:
                 self._threads.discard(threading.current_thread())
 
-    def _next(self) -> Job | None:
+    def _next(self, *, first: bool = False) -> Job | None:
         with self._changed:
+            if not first:
+                self._busy -= 1
             if not self._jobs and not self._closed:
                 self._idle += 1
                 self._changed.wait_for(lambda: bool(self._jobs) or self._closed, self._idle_s)

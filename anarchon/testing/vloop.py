@@ -62,6 +62,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.start_at_ms = start_at_ms
         """The UTC epoch ms at time 0."""
         super().__init__(self._jumping)
+        # By default a nanosecond. After half a year a float of seconds is coarser than that, and then a timer that is
+        # due exactly now would never count as due: the loop would turn for ever.
+        self._clock_resolution = 1e-6
 
     def time(self) -> float:
         """Seconds since the start, in virtual time."""
