@@ -72,6 +72,9 @@ class LeaseKeeper:
                 await done.wait()
             finally:
                 timer.cancel()
+            if not renewal.done():
+                # It has had its third of the lease: the next one goes out now, not a third later.
+                self._retry_ms = 0
 
     async def _renew(self, actives: list[ActiveRun]) -> None:
         lease_ms = self._env.settings.lease_ms
