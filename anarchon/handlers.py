@@ -49,6 +49,10 @@ def shape_of(where: str, fn: object) -> Shape:
     first parameter that has a default is left alone, unless it is named `ctx` or `context` or annotated RunContext:
     so `lambda i=i: ...` keeps its `i`.
     """
+    if isinstance(fn, types.FunctionType) and not fn.__dict__:
+        simple = _at_a_glance(fn)
+        if simple is not None:
+            return simple
     # Only a function is sure to be hashable and to stay what it is.
     known = _shapes.get(fn) if isinstance(fn, types.FunctionType) else None
     if known is not None:
@@ -60,6 +64,28 @@ def shape_of(where: str, fn: object) -> Shape:
     if isinstance(fn, types.FunctionType):
         _shapes[fn] = shape
     return shape
+
+
+_SIMPLE = {
+    (is_async, takes_context): Shape(is_async=is_async, takes_context=takes_context, wants_data=False)
+    for is_async in (False, True)
+    for takes_context in (False, True)
+}
+_NOT_SIMPLE = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+
+
+def _at_a_glance(fn: types.FunctionType) -> Shape | None:
+    """The shape of an ordinary function, which most are, without what `inspect` costs; None: look closer."""
+    code = fn.__code__
+    flags = code.co_flags
+    if flags & _NOT_SIMPLE or code.co_kwonlyargcount or fn.__defaults__ or code.co_argcount > 1:
+        return None
+    if code.co_argcount:
+        name = code.co_varnames[0]
+        annotation = fn.__annotations__.get(name)
+        if name == "self" or not (annotation is None or annotation is RunContext or annotation == "RunContext"):
+            return None
+    return _SIMPLE[bool(flags & inspect.CO_COROUTINE), bool(code.co_argcount)]
 
 
 def _shown(fn: object) -> str:
@@ -131,7 +157,7 @@ def _wants_data(parameter: inspect.Parameter, body: Callable[..., object]) -> bo
         return False
     try:
         # The one annotation alone: another that cannot be resolved must not hide it.
-        hint = typing.get_type_hints(
+        hint: object = typing.get_type_hints(
             types.SimpleNamespace(__annotations__={"context": annotation}), _globals_of(body), {}
         )["context"]
     except Exception:

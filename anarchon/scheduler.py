@@ -174,7 +174,7 @@ class Scheduler(Generic[BackendT_co]):
             max_attempts=max_attempts,
             catch_up_ms=catch_up_ms,
         )
-        return self._register(name, schedule, given, data, fn)
+        return self._register(where, name, schedule, given, data, fn)
 
     def cron(
         self: Scheduler[Offers[OverlapT, LeaseT, TtlT]],
@@ -230,7 +230,7 @@ class Scheduler(Generic[BackendT_co]):
             max_attempts=max_attempts,
             catch_up_ms=catch_up_ms,
         )
-        return self._register(name, schedule, given, data, fn)
+        return self._register(where, name, schedule, given, data, fn)
 
     def at(
         self: Scheduler[Offers[Any, LeaseT, TtlT]],
@@ -277,7 +277,7 @@ class Scheduler(Generic[BackendT_co]):
             max_attempts=max_attempts,
             catch_up_ms=catch_up_ms,
         )
-        return self._register(name, schedule, given, data, fn)
+        return self._register(where, name, schedule, given, data, fn)
 
     def task(self, name: str) -> Task[Any]:
         """The task of that name. Raises ConfigurationError, with the names there are, where there is none."""
@@ -294,12 +294,11 @@ class Scheduler(Generic[BackendT_co]):
         return where
 
     def _register(
-        self, name: str, schedule: Schedule, given: Given, data: DataT, fn: Handler[DataT] | None
+        self, where: str, name: str, schedule: Schedule, given: Given, data: DataT, fn: Handler[DataT] | None
     ) -> Task[DataT]:
-        where = f"task {name!r} on {self._store.name}"
-        settings = options.resolve(name, schedule, given, self._options.tasks, self._store)
+        settings = options.resolve(where, schedule, given, self._options.tasks, self._store)
         shape = None if fn is None else checked_handler(where, fn, data)
-        for doubt in options.doubts(name, schedule, given):
+        for doubt in options.doubts(where, schedule, given):
             # May raise, under a filter that says so: before the task is there.
             warnings.warn(doubt, AnarchonWarning, stacklevel=3)
         task = Task(self._registry, name=name, schedule=schedule, settings=settings, data=data, fn=fn, shape=shape)

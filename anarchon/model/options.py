@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from anarchon.errors import ConfigurationError, UnsafeOptionError, UnsupportedOptionError
@@ -20,6 +21,8 @@ Schedule: TypeAlias = Every | Cron | At
 
 LONGEST_MS = 3_660 * 86_400_000
 """The longest duration that an option takes: ten years, ms."""
+
+MINUTE_MS = 60_000
 
 LONGEST_LEASE_MS = 86_400_000
 """The longest lease, ms: a run whose instance died waits for its end."""
@@ -125,9 +128,11 @@ def whole(where: str, option: str, value: object, *, least: int, most: int) -> i
     if least <= value <= most:
         return value
     unit = " ms" if option.endswith("_ms") else ""
+    # Python refuses to print an int of more than 4,300 digits.
+    shown = str(value) if value.bit_length() < 1_000 else f"(an int of {value.bit_length()} bits)"
     if value < least:
-        raise ConfigurationError(f"{where}: {option}={value} is too small; it must be at least {least}{unit}")
-    raise ConfigurationError(f"{where}: {option}={value} is too large; it must be at most {most}{unit}")
+        raise ConfigurationError(f"{where}: {option}={shown} is too small; it must be at least {least}{unit}")
+    raise ConfigurationError(f"{where}: {option}={shown} is too large; it must be at most {most}{unit}")
 
 
 def _instead(option: str, value: object) -> str:
@@ -219,9 +224,11 @@ def check_scheduler(
 # ------------------------------------------------------------------ a task's
 
 
-def resolve(name: str, schedule: Schedule, given: Given, defaults: TaskDefaults, store: Store) -> TaskSettings:
-    """Check the options of one task against each other and against the backend, and fill in the rest."""
-    where = f"task {name!r} on {store.name}"
+def resolve(where: str, schedule: Schedule, given: Given, defaults: TaskDefaults, store: Store) -> TaskSettings:
+    """Check the options of one task against each other and against the backend, and fill in the rest.
+
+    `where` is how messages begin: the task and the backend.
+    """
     overlap, max_attempts, catch_up_ms = _lease_options(where, given, store)
     jitter_ms = _jitter(where, schedule, given.jitter_ms, defaults.jitter_ms)
     max_late_ms = _max_late(where, given, jitter_ms, defaults.max_late_ms)
@@ -232,19 +239,39 @@ def resolve(name: str, schedule: Schedule, given: Given, defaults: TaskDefaults,
             f"{store.remembers_ms} ms, so a late instance could win it again; lower max_late_ms (or jitter_ms) until "
             f"their sum is less than {store.remembers_ms}, or let the backend remember longer (slot_ttl_ms)"
         )
+    timeout_ms = None
+    if given.timeout_ms is not None:
+        timeout_ms = whole(where, "timeout_ms", given.timeout_ms, least=1, most=LONGEST_MS)
+    history_size = defaults.history_size
+    if given.history_size is not None:
+        history_size = whole(where, "history_size", given.history_size, least=1, most=LARGEST_HISTORY)
+    history_ttl_ms = _history_ttl(where, given.history_ttl_ms, defaults.history_ttl_ms, store)
+    return _settings(
+        jitter_ms, max_late_ms, timeout_ms, overlap, max_attempts, catch_up_ms, history_size, history_ttl_ms
+    )
+
+
+@lru_cache(maxsize=256)
+def _settings(
+    jitter_ms: int,
+    max_late_ms: int,
+    timeout_ms: int | None,
+    overlap: OverlapPolicy,
+    max_attempts: int,
+    catch_up_ms: int,
+    history_size: int,
+    history_ttl_ms: int | None,
+) -> TaskSettings:
+    """One object for the many tasks that have the same options."""
     return TaskSettings(
         jitter_ms=jitter_ms,
         max_late_ms=max_late_ms,
-        timeout_ms=None
-        if given.timeout_ms is None
-        else whole(where, "timeout_ms", given.timeout_ms, least=1, most=LONGEST_MS),
+        timeout_ms=timeout_ms,
         overlap=overlap,
         max_attempts=max_attempts,
         catch_up_ms=catch_up_ms,
-        history_size=defaults.history_size
-        if given.history_size is None
-        else whole(where, "history_size", given.history_size, least=1, most=LARGEST_HISTORY),
-        history_ttl_ms=_history_ttl(where, given.history_ttl_ms, defaults.history_ttl_ms, store),
+        history_size=history_size,
+        history_ttl_ms=history_ttl_ms,
     )
 
 
@@ -280,6 +307,9 @@ def _lease_options(where: str, given: Given, store: Store) -> tuple[OverlapPolic
 
 
 def _jitter(where: str, schedule: Schedule, written: object, default_ms: int) -> int:
+    if written is None and isinstance(schedule, Cron) and 4 * default_ms <= MINUTE_MS:
+        # No two slots of a cron expression are closer than a minute: no need to find out how far apart they are.
+        return default_ms
     gap_ms = schedule.shortest_gap()
     if written is None:
         return default_ms if gap_ms is None else min(default_ms, gap_ms // 4)
@@ -344,31 +374,31 @@ def check_every(where: str, *, offset_ms: object, baseline: object, timezone: ob
 # ------------------------------------------------------------------ legal, but it hurts
 
 
-def doubts(name: str, schedule: Schedule, given: Given) -> list[str]:
+def doubts(where: str, schedule: Schedule, given: Given) -> list[str]:
     """What is legal and likely not meant, each as a sentence with a way out."""
     found: list[str] = []
     if given.overlap == "skip" and given.timeout_ms is None:
         found.append(
-            f"task {name!r}: overlap='skip' without timeout_ms: one run that hangs keeps every later slot of the task "
+            f"{where}: overlap='skip' without timeout_ms: one run that hangs keeps every later slot of the task "
             "from running; write a timeout_ms"
         )
     if isinstance(schedule, Cron):
-        found.extend(_cron_doubts(name, schedule))
+        found.extend(_cron_doubts(where, schedule))
     return found
 
 
-def _cron_doubts(name: str, schedule: Cron) -> list[str]:
+def _cron_doubts(where: str, schedule: Cron) -> list[str]:
     found: list[str] = []
     cron = schedule.expr
     if cron.minutes.bit_count() == 60 and cron.hours.bit_count() == 1:
         (hour,) = cron.hour
         found.append(
-            f"task {name!r}: {cron.expr!r} fires every minute from {hour:02d}:00 to {hour:02d}:59; for once at "
+            f"{where}: {cron.expr!r} fires every minute from {hour:02d}:00 to {hour:02d}:59; for once at "
             f"{hour:02d}:00 begin it with 0 instead of *"
         )
     if cron.either_day and not cron.every_day:
         found.append(
-            f"task {name!r}: {cron.expr!r} sets both day fields, and cron then fires on days that match either of "
+            f"{where}: {cron.expr!r} sets both day fields, and cron then fires on days that match either of "
             "them, not both; write * in one of them, or look at the other in the handler"
         )
     return found
