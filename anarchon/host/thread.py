@@ -214,12 +214,17 @@ class ThreadHost(Host):
 
     def _start_parts(self) -> _Parts:
         engine = LoopThread(f"{self._name}-engine", on_end=self._end_errands)
-        own_app = LoopThread(f"{self._name}-app") if self._given_app_loop is None else None
-        app_loop = own_app.loop if own_app is not None else self._given_app_loop
-        assert app_loop is not None
         engine.start()
-        if own_app is not None:
-            own_app.start()
+        own_app: LoopThread | None = None
+        app_loop = self._given_app_loop
+        if app_loop is None:
+            try:
+                own_app = LoopThread(f"{self._name}-app")
+                own_app.start()
+            except BaseException:
+                engine.stop()
+                raise
+            app_loop = own_app.loop
         return _Parts(engine, own_app, app_loop, Mailbox(engine.loop, self._context), Mailbox(app_loop, self._context))
 
     def _settle_for_a_closed_app_loop(self) -> None:
@@ -253,5 +258,5 @@ class ThreadHost(Host):
 
 def _log_failure(future: concurrent.futures.Future[Any]) -> None:
     error = future.exception()
-    if error is not None:
+    if error is not None and not isinstance(error, StateError):
         _log.error("a call that nobody waits for any more failed", exc_info=error)
