@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import threading
 import warnings
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeAlias
@@ -161,9 +161,10 @@ class Scheduler(Generic[BackendT_co]):
         zone_name = None
         if baseline is not None:
             zone_name = self._options.tasks.timezone if timezone is None else _zone_name(where, timezone, stacklevel=3)
-        schedule = _made(
-            where, lambda: schedules.every(interval, offset_ms=offset, baseline=baseline, timezone=zone_name)
-        )
+        try:
+            schedule = schedules.every(interval, offset_ms=offset, baseline=baseline, timezone=zone_name)
+        except ConfigurationError as error:
+            raise _whose(where, error) from error.__cause__
         given = Given(
             jitter_ms=jitter_ms,
             max_late_ms=max_late_ms,
@@ -219,7 +220,10 @@ class Scheduler(Generic[BackendT_co]):
         """
         where = self._where(name)
         zone_name = self._options.tasks.timezone if timezone is None else _zone_name(where, timezone, stacklevel=3)
-        schedule = _made(where, lambda: schedules.cron(expression, timezone=zone_name))
+        try:
+            schedule = schedules.cron(expression, timezone=zone_name)
+        except ConfigurationError as error:
+            raise _whose(where, error) from error.__cause__
         given = Given(
             jitter_ms=jitter_ms,
             max_late_ms=max_late_ms,
@@ -267,7 +271,10 @@ class Scheduler(Generic[BackendT_co]):
         Raises and warns as `every`.
         """
         where = self._where(name)
-        schedule = _made(where, lambda: schedules.at(when))
+        try:
+            schedule = schedules.at(when)
+        except ConfigurationError as error:
+            raise _whose(where, error) from error.__cause__
         given = Given(
             jitter_ms=jitter_ms,
             max_late_ms=max_late_ms,
@@ -590,28 +597,26 @@ def _grace(grace_ms: object, call: str) -> int | None:
 
 def _zone_name(where: str, name: str, *, stacklevel: int) -> str:
     """The canonical name of a zone; "local" is the machine's, with a warning."""
-    if str(name).lower() == "local":
-        found = _made(where, local_zone).name
+    try:
+        # Asked for by hand, so that the warning points at the user's line.
+        machines = str(name).lower() == "local"
+        found = local_zone().name if machines else zone(name).name
+    except ConfigurationError as error:
+        raise _whose(where, error) from error.__cause__
+    if machines:
         warnings.warn(
             f'{where}: timezone="local" is {found} on this machine; instances on machines with another zone would '
             "compute other slots, so write the name out",
             AnarchonWarning,
             stacklevel=stacklevel,
         )
-        return found
-    return _made(where, lambda: zone(name)).name
+    return found
 
 
-ResultT = TypeVar("ResultT")
-
-
-def _made(where: str, make: Callable[[], ResultT]) -> ResultT:
-    """What `make` makes; a refusal says first whose it is."""
-    try:
-        return make()
-    except ConfigurationError as error:
-        error.args = (f"{where}: {error}", *error.args[1:])
-        raise
+def _whose(where: str, error: ConfigurationError) -> ConfigurationError:
+    """The same refusal, saying first whose it is."""
+    error.args = (f"{where}: {error}", *error.args[1:])
+    return error
 
 
 def _task_status(task: Task[Any], now_ms: int, running: int) -> TaskStatus:

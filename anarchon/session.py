@@ -292,13 +292,21 @@ class Session:
             )
 
     def leave(self) -> Future[None] | None:
-        """At the process's exit: hand over everything at once."""
+        """At the process's exit: hand over everything at once. Done when that is logged, too."""
         if os.getpid() != self.pid or self.state == "ended":
             return None
+        said: Future[None] = Future()
+
+        def left(handed_over: Future[None]) -> None:
+            if handed_over.exception() is not None:
+                logger.error("a scheduler could not hand over at exit", exc_info=handed_over.exception())
+            self._then(lambda: said.set_result(None))
+
         try:
-            return self.host.submit(self._engine.leave())
+            self.host.submit(self._engine.leave()).add_done_callback(left)
         except StateError:
             return None
+        return said
 
 
 _sessions: weakref.WeakSet[Session] = weakref.WeakSet()
@@ -306,12 +314,9 @@ _sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 
 
 def leave_all() -> None:
-    """Hand over what every session of this process holds, within 3 s altogether."""
-    leaving = [future for future in (session.leave() for session in list(_sessions)) if future is not None]
-    done, _ = wait(leaving, timeout=EXIT_S)
-    for future in done:
-        if future.exception() is not None:
-            logger.error("a scheduler could not hand over at exit", exc_info=future.exception())
+    """Hand over what every session of this process holds, and log it, within 3 s altogether."""
+    leaving = [left for left in (session.leave() for session in list(_sessions)) if left is not None]
+    wait(leaving, timeout=EXIT_S)
 
 
 atexit.register(leave_all)
