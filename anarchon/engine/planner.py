@@ -15,6 +15,9 @@ from anarchon.model.slots import LONGEST_SLEEP_MS, Handled, jitter_groups
 LOOP_LAG_MS = 1_000
 """A wake-up that comes this much too late is told: the engine's own loop did not turn, ms of monotonic time."""
 
+PROBE_MS = 2_000
+"""How often the application's loop is asked for a sign of life at most, ms."""
+
 BACKWARD_MS = 1_000
 """A wall clock that went back by more than this is looked at afresh, ms."""
 
@@ -36,6 +39,7 @@ class Planner:
         self._serial = 0
         self._last_wall = 0
         self._last_monotonic = 0.0
+        self._last_probe = float("-inf")
 
     def begin(self, start_ms: int) -> None:
         """Plan every task's first slot after the start. Slots at or before it belong to catch-up alone."""
@@ -62,6 +66,7 @@ class Planner:
     async def plan(self) -> None:
         """Plan for ever."""
         while True:
+            self._probe()
             if not self._env.host.alive:
                 self._host_gone()
                 return
@@ -71,6 +76,13 @@ class Planner:
             expected = self._env.clock.monotonic_ms() + wake_in
             await self._env.clock.sleep_ms(wake_in)
             self._watch_lag(self._env.clock.monotonic_ms() - expected)
+
+    def _probe(self) -> None:
+        """The host notices a closed or blocked application loop only when it asks something of it."""
+        monotonic = self._env.clock.monotonic_ms()
+        if monotonic - self._last_probe >= PROBE_MS:
+            self._last_probe = monotonic
+            self._env.host.probe()
 
     def _ms_until_next(self, now: int) -> float:
         wake_at: float = now + LONGEST_SLEEP_MS

@@ -35,7 +35,8 @@ class Call:
     """A handler in flight, as the engine sees it. Read and used on the engine's loop only.
 
     `ended` is set when the handler's own task or thread says so and never by a timer. `began` is set, on the
-    engine's loop, once the handler's first line is about to run; `began_at_ms` is the wall clock then.
+    engine's loop, once the handler's first line is about to run, and `on_began` is called then: set it before
+    the first await after `start_calls`.
     """
 
     work: Work
