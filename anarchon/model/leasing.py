@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from anarchon.model.asks import (
     LOST,
@@ -35,6 +36,9 @@ from anarchon.model.asks import (
 )
 from anarchon.model.run import Attempt, Run, Skip
 from anarchon.model.words import RunReason, RunStatus
+
+ATTEMPTS_KEPT: Final = 50
+"""How many attempts a run shows at most: its first and its newest. A run may be handed over any number of times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,6 +253,8 @@ def _taken_up(run: Run, token: str, instance_id: str, fence: int, now_ms: int, l
     reason: RunReason = "hand-over" if handed else "recovery"
     number = _attempt_after(run)
     before = run.attempts if handed else _ended(run, "interrupted", run.lease_ends_at_ms or now_ms, None)
+    if len(before) >= ATTEMPTS_KEPT:
+        before = (before[0], *before[2 - ATTEMPTS_KEPT :])
     after = Attempt(number=number, instance_id=instance_id, reason=reason, claimed_at_ms=now_ms)
     return replace(
         run,
