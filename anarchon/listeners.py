@@ -106,8 +106,12 @@ class Dispatcher:
             self._wake()
 
     def _wake(self) -> None:
-        if self._post is not None and not self._posted:
-            self._posted = self._post(self._deliver)
+        if self._post is None or self._posted:
+            return
+        # Before the posting: the other loop may be through with it before this thread goes on.
+        self._posted = True
+        if not self._post(self._deliver):
+            self._posted = False
 
     def _deliver(self) -> None:
         """On the application's loop: let every listener that is not at work have some of its events."""

@@ -37,7 +37,8 @@ def open_backend(url: str, /) -> Backend:
     scheme = _scheme(url)
     entry = _entry(scheme)
     try:
-        backend: object = entry.load()(url)
+        # Schemes are the same in any case; a backend need not know that.
+        backend: object = entry.load()(f"{scheme}{url[len(scheme) :]}")
     except ImportError as error:
         missing = f"module {error.name!r}" if error.name else "its driver"
         raise BackendMisconfiguredError(

@@ -103,6 +103,7 @@ class Scheduler(Generic[BackendT_co]):
         self._dispatcher: Final = Dispatcher(self._clock.now_ms)
         self._events: Final = Events(self._dispatcher)
         self._session: Session | None = None
+        self._fatal: BaseException | None = None
         self._lock: Final = threading.Lock()
 
     def __repr__(self) -> str:
@@ -375,6 +376,8 @@ class Scheduler(Generic[BackendT_co]):
                     stopping = session.stop()
                     await session.stopped_or_late(stopping)
                     await asyncio.gather(starting, return_exceptions=True)
+                # A start that failed has stopped the session, and that may have been heard of first.
+                starting.result()
             except asyncio.CancelledError:
                 if session.fatal is None:
                     raise
@@ -428,13 +431,13 @@ class Scheduler(Generic[BackendT_co]):
         self._here()
         grace_ms = _grace(grace_ms, "shutdown()")
         session = self._session
-        if session is None:
-            return
-        if session.app_loop is not None and session.app_loop is _loop_of_this_thread():
-            raise StateError("shutdown() would block the loop on which the handlers run; await stop() instead")
-        session.until_stopped(session.stop(grace_ms))
-        if session.app_loop is None and session.fatal is not None:
-            raise session.fatal
+        if session is not None:
+            if session.app_loop is not None and session.app_loop is _loop_of_this_thread():
+                raise StateError("shutdown() would block the loop on which the handlers run; await stop() instead")
+            session.until_stopped(session.stop(grace_ms))
+        fatal, self._fatal = self._fatal, None
+        if fatal is not None:
+            raise fatal
 
     def __enter__(self) -> Self:
         self.start_background()
@@ -531,6 +534,7 @@ class Scheduler(Generic[BackendT_co]):
         with self._lock:
             if self._session is not None:
                 raise StateError(_ALREADY[self._session.state])
+            self._fatal = None
             self._session = Session(
                 backend=self._backend,
                 options=self._options,
@@ -548,6 +552,8 @@ class Scheduler(Generic[BackendT_co]):
             if self._session is session:
                 self._session = None
                 self._registry.reopen()
+                if session.app_loop is None:
+                    self._fatal = session.fatal
 
     async def _bring_up(self, session: Session) -> None:
         try:

@@ -225,12 +225,13 @@ def test_a_bad_schedule_is_refused_with_task_and_backend(
 def test_options_of_another_method_do_not_exist() -> None:
     scheduler = lease()
 
-    for call in (
+    calls: list[Callable[[], object]] = [
         lambda: scheduler.at("a", 0, plain, overlap="skip"),  # type: ignore[call-arg]
         lambda: scheduler.at("a", 0, plain, timezone="UTC"),  # type: ignore[call-arg]
         lambda: scheduler.cron("a", "0 2 * * *", plain, offset_ms=5),  # type: ignore[call-arg]
         lambda: scheduler.every("a", "5m", plain, job="x"),  # type: ignore[call-arg]
-    ):
+    ]
+    for call in calls:
         with pytest.raises(TypeError, match="unexpected keyword argument"):
             call()
 
