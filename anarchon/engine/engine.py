@@ -331,6 +331,7 @@ class Engine:
             return
         self._gone = True
         await self._env.end_background()
+        self._runner.stop()
         if self._runner.keeper is not None:
             self._runner.keeper.stop()
         await self._env.backend.close()

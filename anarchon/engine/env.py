@@ -80,6 +80,7 @@ class Env:
         self._skew_said = False
         self._failures = 0
         self._away_since: float | None = None
+        self._answered_at = float("-inf")
         self._background: set[asyncio.Task[Any]] = set()
 
     # ---------------------------------------------------------------- events
@@ -113,15 +114,16 @@ class Env:
 
         Anything that a backend raises against its contract counts as an unknown outcome, which asking settles.
         """
+        asked_at = self.clock.monotonic_ms()
         try:
             answer = await call
         except BackendError as error:
-            self._failed(error)
+            self._failed(error, asked_at)
             raise
         except Exception as error:
             logger.exception("backend %s raised what its contract does not allow", self.backend.name)
             unknown = OutcomeUnknownError(f"{self.backend.name} raised {type(error).__name__}: {error}")
-            self._failed(unknown)
+            self._failed(unknown, asked_at)
             raise unknown from error
         self._answered()
         return answer
@@ -135,8 +137,11 @@ class Env:
         """Whether the last call to the store failed."""
         return self._away_since is not None
 
-    def _failed(self, error: BackendError) -> None:
+    def _failed(self, error: BackendError, asked_at: float) -> None:
         self.counters.backend_errors += 1
+        if asked_at < self._answered_at:
+            # Sent before the last answer came: a remainder of the outage that is over, no news of another.
+            return
         self._failures += 1
         if self._away_since is None:
             self._away_since = self.clock.monotonic_ms()
@@ -144,6 +149,7 @@ class Env:
 
     def _answered(self) -> None:
         self._failures = 0
+        self._answered_at = self.clock.monotonic_ms()
         if self._away_since is not None:
             away_ms = int(self.clock.monotonic_ms() - self._away_since)
             self._away_since = None

@@ -341,6 +341,12 @@ class Runner:
             self._quiet.set()
         self._room_changed()
 
+    def stop(self) -> None:
+        """Forget the timer: nothing will begin any more."""
+        if self._look_timer is not None:
+            self._look_timer.cancel()
+            self._look_timer = None
+
     async def quiet(self) -> None:
         """Return once no handler of a held run is running."""
         await self._quiet.wait()
