@@ -209,7 +209,8 @@ def show(result: dict[str, object]) -> None:
     for row in rows:
         print(f"{row['class']:8} {row['expr']:20} {row['zone']:17} {row['ns_per_fire']:8} "
               f"{row['cronsim_ns_per_fire']:8} {row['factor_chained']:7}x {row['factor_random']:6}x "
-              f"{row['factor_random_alone']:6}x {row['slowest_us']:10} {row['parse_and_first_us']:15} {row['cronsim_parse_and_first_us']:8}"
+              f"{row['factor_random_alone']:6}x {row['slowest_us']:10} "
+              f"{row['parse_and_first_us']:15} {row['cronsim_parse_and_first_us']:8}"
               f"{'' if row['holds'] else '  FAILS'}")  # fmt: skip
     for name, factors in classes.items():
         print(f"{name}: {factors['factor_chained']} times cronsim one after the other, "

@@ -345,12 +345,12 @@ def _day_fields(cron: CronExpr) -> tuple[str, str]:
     doms, dows = _field_text(cron.doms, 1, 31, starred=True), _field_text(cron.dows, 0, 6, starred=True)
     if doms[0] == "*" or dows[0] == "*":
         return doms, dows
-    if cron.dows == 1:
-        return doms, "*/7"
-    # A filter in both fields, of which one has to start with `*`: a step that hits only allowed values, and the rest.
-    if cron.doms & 2:
-        return _starred(cron.doms, 1, 31), dows
-    return doms, _starred(cron.dows, 0, 6)
+    # A filter in both fields, of which one has to start with `*`: a step alone if there is one, else a step and a list.
+    star_dom = _starred(cron.doms, 1, 31) if cron.doms & 2 else None
+    star_dow = _starred(cron.dows, 0, 6) if cron.dows & 1 else None
+    if star_dow is not None and (star_dom is None or "," in star_dom):
+        return doms, star_dow
+    return star_dom or doms, dows
 
 
 @lru_cache(maxsize=1024)
@@ -363,7 +363,13 @@ def _field_text(mask: int, low: int, high: int, *, starred: bool) -> str:
     values = [value for value in range(low, high + 1) if mask >> value & 1]
     step = values[1] - values[0]
     if step > 1 and values == list(range(values[0], values[-1] + 1, step)):
-        if starred and values[0] == low and values[-1] + step > high:
+        # Two values count as a step when they halve the field: */30, but 0,6 for the weekend.
+        if (
+            starred
+            and values[0] == low
+            and values[-1] + step > high
+            and (len(values) > 2 or 2 * step == high - low + 1)
+        ):
             return f"*/{step}"
         if len(values) > 2:
             return f"{values[0]}-{values[-1]}/{step}"
@@ -382,9 +388,9 @@ def _list_text(values: list[int]) -> str:
 
 
 def _starred(mask: int, low: int, high: int) -> str:
-    for step in range(2, high - low + 2):
-        hit = sum(1 << value for value in range(low, high + 1, step))
-        if mask & hit == hit:
-            rest = [value for value in range(low, high + 1) if mask & ~hit & 1 << value]
-            return ",".join([f"*/{step}", *([_list_text(rest)] if rest else [])])
-    raise AssertionError("a field that starts with * allows its lowest value")
+    """A text that starts with `*` and allows just the values of `mask`, of which `low` is one."""
+    candidates = [(step, sum(1 << value for value in range(low, high + 1, step))) for step in range(2, high - low + 2)]
+    inside = [(step, hit) for step, hit in candidates if not hit & ~mask]
+    step, hit = next((each for each in inside if each[1] == mask), inside[0])
+    rest = [value for value in range(low, high + 1) if mask & ~hit & 1 << value]
+    return f"*/{step},{_list_text(rest)}" if rest else f"*/{step}"
