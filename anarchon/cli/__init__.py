@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import sys
 from importlib import import_module
 from importlib.util import find_spec
@@ -14,5 +16,10 @@ def main() -> None:
         sys.exit(
             f'anarchon: the command line needs {" and ".join(missing)}; install it with: pip install "anarchon[cli]"'
         )
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a task's name gets a stand-in for it, not a traceback.
+        if isinstance(stream, io.TextIOWrapper):
+            with contextlib.suppress(OSError, ValueError):
+                stream.reconfigure(errors="replace")
     # Loaded by name and late: without the extra this module must still import.
     import_module("anarchon.cli.app").app()
