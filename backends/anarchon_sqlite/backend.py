@@ -43,7 +43,9 @@ class SQLiteBackend(LeaseBackend):
     `url_or_path` is `sqlite:///relative.db`, `sqlite:////absolute.db`, or a path. The file must be on a local disk:
     write-ahead logging needs shared memory, which network file systems do not have. SQLite keeps two files beside
     it, `-wal` and `-shm`, so that every user who runs or reads needs write permission on the directory too. The
-    file may be one that the application has tables of its own in; it is switched to write-ahead logging then.
+    file may be one that the application has tables of its own in; it is switched to write-ahead logging then. Who
+    replaces it while it is in use, to restore a backup, removes `-wal` and `-shm` with it, or SQLite applies the old
+    log to the new file.
 
     `synchronous="FULL"` syncs each commit to the disk. With "NORMAL" a power failure may take the last commits
     away, so that a slot could be won twice; a crash of the process or a `kill -9` never does, with either.
@@ -201,9 +203,7 @@ class SQLiteBackend(LeaseBackend):
 
     async def survey(self, instance_id: str, lease_ms: int, page: str | None = None) -> SurveyAnswer:
         """One transaction."""
-        self._open_worker()
-        assert self._instance is not None
-        instance = replace(self._instance, instance_id=instance_id)
+        instance = replace(self._writing_instance(), instance_id=instance_id)
         return await self._write(lambda slate: steps.survey(slate, instance, lease_ms, page))
 
     async def sweep(self) -> int:
@@ -232,9 +232,7 @@ class SQLiteBackend(LeaseBackend):
     # ---------------------------------------------------------------- the way to the thread
 
     async def _write(self, step: Callable[[Slate], ResultT]) -> ResultT:
-        self._open_worker()
-        if self._instance is None:
-            raise StateError(f"this backend of {self._path} was opened for reading: open it with an instance to write")
+        self._writing_instance()
         return await self._ask(lambda connection, now_ms: step(Slate(connection, self._namespace, now_ms)))
 
     async def _read(self, step: Callable[[sqlite3.Connection], ResultT]) -> ResultT:
@@ -249,6 +247,12 @@ class SQLiteBackend(LeaseBackend):
     ) -> ResultT:
         worker = self._open_worker()
         return await worker.submit(work, writes=writes, busy_ms=busy_ms or self._busy_ms).answer()
+
+    def _writing_instance(self) -> InstanceRecord:
+        self._open_worker()
+        if self._instance is None:
+            raise StateError(f"this backend of {self._path} was opened for reading: open it with an instance to write")
+        return self._instance
 
     def _open_worker(self) -> Worker:
         if self._worker is None:
