@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 from anarchon.model.asks import TaskRecord
 from anarchon.model.run import Run, Skip
@@ -42,7 +43,7 @@ class Slate:
         self._names: dict[int, str] = {}
         self._runs: dict[tuple[str, str], Run] = {}
         self._slots: dict[tuple[str, int], Run] = {}
-        self._in_progress: dict[str, dict[str, Run]] = {}
+        self._in_progress: dict[str, dict[str, Run]] | None = None
         self._closings: dict[tuple[str, int], Skip] = {}
         self._new_runs: set[tuple[str, str]] = set()
         self._changed_runs: set[tuple[str, str]] = set()
@@ -92,21 +93,12 @@ class Slate:
         wanted = [(self.tasks[task].id, run_id) for task, run_id in keys if task in self.tasks]
         self._take_runs(self.connection.execute(sql("runs_by_id"), {"keys": json.dumps(wanted)}))
 
-    def load_in_progress(self) -> None:
-        """Load every run of the loaded tasks that is not final."""
-        for name in self.tasks:
-            self._in_progress[name] = {}
-        ids = json.dumps([task.id for task in self.tasks.values()])
-        for run in self._take_runs(self.connection.execute(sql("runs_in_progress"), {"task_ids": ids})):
-            self._in_progress[run.task][run.run_id] = run
-
-    def _take_runs(self, rows: Iterable[Row]) -> list[Run]:
-        runs = [run_of(self._names[row[0]], row) for row in rows]
-        for run in runs:
+    def _take_runs(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            run = run_of(self._names[row[0]], row)
             self._runs[run.task, run.run_id] = run
             if run.slot_ms is not None:
                 self._slots[run.task, run.slot_ms] = run
-        return runs
 
     # ---------------------------------------------------------------- reading
 
@@ -123,7 +115,24 @@ class Slate:
         return self._closings.get((task, slot_ms))
 
     def in_progress(self, task: str) -> Sequence[Run]:
-        """The runs of a task that are not final, as they are now."""
+        """The runs of a task that are not final, as they are now. Loaded when somebody looks, for all tasks at once.
+
+        Where overlap is allowed nobody looks, and there may be many.
+        """
+        return _InProgress(self, task)
+
+    def runs_in_progress(self, task: str) -> list[Run]:
+        """What `in_progress` shows."""
+        if self._in_progress is None:
+            self._in_progress = {name: {} for name in self.tasks}
+            ids = json.dumps([loaded.id for loaded in self.tasks.values()])
+            for row in self.connection.execute(sql("runs_in_progress"), {"task_ids": ids}):
+                run = run_of(self._names[row[0]], row)
+                # What this request has changed is newer than what is stored.
+                self._runs.setdefault((run.task, run.run_id), run)
+            for run in self._runs.values():
+                if not run.final:
+                    self._in_progress[run.task][run.run_id] = run
         return list(self._in_progress[task].values())
 
     # ---------------------------------------------------------------- changing
@@ -141,12 +150,11 @@ class Slate:
         self._runs[key] = run
         if run.slot_ms is not None:
             self._slots[run.task, run.slot_ms] = run
-        in_progress = self._in_progress.get(run.task)
-        if in_progress is not None:
+        if self._in_progress is not None:
             if run.final:
-                in_progress.pop(run.run_id, None)
+                self._in_progress[run.task].pop(run.run_id, None)
             else:
-                in_progress[run.run_id] = run
+                self._in_progress[run.task][run.run_id] = run
 
     def raise_fence(self, task: str, fence: int | None) -> None:
         """A fence was given out."""
@@ -186,6 +194,25 @@ class Slate:
     def _write(self, statement: str, rows: Sequence[dict[str, object]]) -> None:
         if rows:
             self.connection.executemany(sql(statement), rows)
+
+
+class _InProgress(Sequence[Run]):
+    def __init__(self, slate: Slate, task: str) -> None:
+        self._slate = slate
+        self._task = task
+
+    @overload
+    def __getitem__(self, index: int) -> Run: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Run]: ...
+    def __getitem__(self, index: int | slice) -> Run | Sequence[Run]:
+        return self._slate.runs_in_progress(self._task)[index]
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self._slate.runs_in_progress(self._task))
+
+    def __len__(self) -> int:
+        return len(self._slate.runs_in_progress(self._task))
 
 
 def rules_values(rules: TaskRecord) -> dict[str, object]:

@@ -50,7 +50,6 @@ def claim(slate: Slate, claims: Sequence[Claim[LeaseTerms]]) -> list[LeaseOutcom
     """Who gets each slot."""
     slate.load_tasks((each.task for each in claims), create=True)
     slate.load_slots((each.task, each.slot_ms) for each in claims)
-    slate.load_in_progress()
     answers: list[LeaseOutcome] = []
     for each in claims:
         task = slate.tasks[each.task]
@@ -77,7 +76,6 @@ def take_up(slate: Slate, asks: Sequence[TakeUp]) -> list[TakeUpOutcome]:
     """Who gets each owed run."""
     slate.load_tasks((ask.task for ask in asks), create=False)
     slate.load_runs((ask.task, ask.run_id) for ask in asks)
-    slate.load_in_progress()
     answers: list[TakeUpOutcome] = []
     for ask in asks:
         task = slate.tasks.get(ask.task)

@@ -35,7 +35,9 @@ def on_a_loop(test: Callable[Params, Coroutine[Any, Any, None]]) -> Callable[Par
 
 
 @asynccontextmanager
-async def opened(path: Path, instance_id: str | None = "a", **options: Any) -> AsyncGenerator[SQLiteBackend, None]:
+async def opened(
+    path: Path | str, instance_id: str | None = "a", **options: Any
+) -> AsyncGenerator[SQLiteBackend, None]:
     backend = SQLiteBackend(path, **options)
     await backend.open("ns", None if instance_id is None else instance(instance_id))
     try:
