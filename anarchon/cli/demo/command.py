@@ -79,9 +79,13 @@ def play(
     keep: bool = False,
     as_json: bool = False,
     pace: Pace = DEFAULT_PACE,
-    before_check: Callable[[Path], None] | None = None,
+    before_check: Callable[[Path], object] | None = None,
 ) -> int:
-    """Play the demo and print how it went. Returns the exit code; no process and no file of it is left behind."""
+    """Play the demo and print how it went. Returns the exit code.
+
+    No process is left behind, and no file unless it was asked for. `before_check` gets the folder with the handlers'
+    files and the store once all processes have ended.
+    """
     folder = Path(tempfile.mkdtemp(prefix="anarchon-demo-"))
     store = folder / STORE if file is None else file.absolute()
     try:
@@ -91,16 +95,24 @@ def play(
         complain(f"error: the demo could not be played: {error}")
         return NOT_AS_PROMISED
     except (KeyboardInterrupt, asyncio.CancelledError):
-        complain("interrupted; all processes of the demo have been ended")
+        complain("interrupted; every process of the demo has been ended")
         return INTERRUPTED
     finally:
-        if not keep:
+        if keep:
+            complain(f"the files of the demo are in {folder}")
+        else:
             shutil.rmtree(folder, ignore_errors=True)
+    left = store if keep or file is not None else None
+    return conclude(report, console, store=left, folder=folder if keep else None, as_json=as_json)
+
+
+def conclude(report: Report, console: Console, *, store: Path | None, folder: Path | None, as_json: bool) -> int:
+    """Print the report, and where files were left. Returns the exit code."""
     if as_json:
-        print_json(document(report, kept=str(folder) if keep else None, store=str(store)))
+        print_json(document(report, store=store, folder=folder))
     else:
         print_report(console, report)
-        _print_next_steps(console, store if keep or file is not None else None, folder if keep else None)
+        _print_next_steps(console, store)
     return OK if report.ok else NOT_AS_PROMISED
 
 
@@ -110,7 +122,7 @@ async def _played(
     folder: Path,
     pace: Pace,
     seconds: float | None,
-    before_check: Callable[[Path], None] | None,
+    before_check: Callable[[Path], object] | None,
 ) -> Report:
     task = asyncio.current_task()
     loop = asyncio.get_running_loop()
@@ -176,12 +188,8 @@ def print_report(console: Console, report: Report) -> None:
         console.print(f"  {problem}", style="red")
 
 
-def _print_next_steps(console: Console, store: Path | None, folder: Path | None) -> None:
+def _print_next_steps(console: Console, store: Path | None) -> None:
     console.print()
-    if store is not None:
-        console.print(
-            f"The store is {store}" + (f",\nthe handlers' files are in {folder}" if folder is not None else "")
-        )
     console.print("What to try next:")
     lines = ['anarchon next "30 2 * * *" --tz Europe/Berlin -n 5']
     if store is None:
@@ -193,7 +201,7 @@ def _print_next_steps(console: Console, store: Path | None, folder: Path | None)
         console.print(f"  {line}", style="cyan", soft_wrap=True)
 
 
-def document(report: Report, *, kept: str | None, store: str) -> dict[str, Any]:
+def document(report: Report, *, store: Path | None, folder: Path | None) -> dict[str, Any]:
     """The report as JSON: instants as epoch ms (`..._ms`) and in ISO 8601, durations in ms."""
     found, kill = report.recovery, report.evidence.kill
     return {
@@ -242,6 +250,6 @@ def document(report: Report, *, kept: str | None, store: str) -> dict[str, Any]:
             "after_kill_ms": found.after_kill_ms,
             "after_lease_end_ms": found.after_lease_end_ms,
         },
-        "files": kept,
-        "store": store if kept is not None else None,
+        "store": None if store is None else str(store),
+        "folder": None if folder is None else str(folder),
     }

@@ -98,7 +98,7 @@ class Play:
         self._schedule = make_scheduler(store, pace)
 
     async def run(
-        self, *, seconds: float, until_minute: bool, before_check: Callable[[Path], None] | None = None
+        self, *, seconds: float, until_minute: bool, before_check: Callable[[Path], object] | None = None
     ) -> Report:
         """Play for about `seconds`; longer where the story, or the minute's slot if asked for, needs it.
 
