@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from .cron import ALL_DOMS, ALL_DOWS, ALL_HOURS, CronExpr
+from .cron import ALL_DOMS, ALL_DOWS, ALL_HOURS, ALL_MONTHS, CronExpr
 from .tzif import is_leap
 from .zones import Shift, Zone
 
@@ -20,14 +20,15 @@ def shortest_gap(cron: CronExpr, in_zone: Zone) -> int:
 
     Clock changes count where they bring slots together: a gap takes its length off the time across it and may
     move a missing wall time next to an existing one; an overlap repeats minutes when every hour is allowed. What
-    the zone did before 2000 does not count. For expressions whose slots are days or more apart the answer may be
-    less than what ever happens, by the changes that the zone knows or because no such dates follow each other;
-    it is never more.
+    the zone did before 2000 does not count. The answer may be less than what ever happens, where no change falls
+    on the expression's days or no two of its dates are that close; it is never more.
     """
     if cron.minutes & cron.minutes >> 1:
         return _MINUTE_MS
-    apart = _days_apart(cron)
-    shifts = tuple(shift for shift in in_zone.shifts if shift.months & cron.months)
+    apart = 1 if cron.doms == ALL_DOMS and cron.dows == ALL_DOWS else _days_apart(cron)
+    shifts = in_zone.shifts
+    if shifts and cron.months != ALL_MONTHS:
+        shifts = tuple([shift for shift in shifts if shift.months & cron.months])
     found = _within(cron.minutes, cron.hours, apart == 1, shifts)
     if apart > 1:
         first, last = _first_and_last(cron)

@@ -113,7 +113,8 @@ class CronSearch:
         self._months = _EVERY_MONTH if months == ALL_MONTHS else tuple([m for m in _EVERY_MONTH if months >> m & 2])
         # The month looked at last: its first day, the day after its last, its matching days as bits.
         self._month = (0, 0, 0)
-        # The span looked at last: from where nothing of the span before is left, its end, its offset.
+        # The span looked at last, as far as it is in the calendar: from where nothing of the span before is left, its
+        # end, its offset.
         self._span = (0, 0, 0)
         # A day inside that span with several slots, in ms: its start and its last slot.
         self._day = (0, 0)
@@ -202,7 +203,7 @@ class CronSearch:
             candidate = found * 60 - span.offset
             if candidate < span.limit and (best is None or candidate < best):
                 best = candidate
-            self._span = (span.clear, span.end, span.offset)
+            self._span = (max(span.clear, _FIRST_S), min(span.end, _LAST_S + 1), span.offset)
             if best is not None and best < span.end:
                 break
             # The neighbour may repeat wall times, or hold earlier ones than a gap moved; what comes after it may not.

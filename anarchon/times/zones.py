@@ -9,6 +9,7 @@ with different releases may compute different slots.
 from __future__ import annotations
 
 import difflib
+import inspect
 import os
 import re
 import warnings
@@ -20,7 +21,7 @@ from datetime import date
 from functools import lru_cache
 from importlib import import_module, resources
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from anarchon.errors import InvalidTimezoneError
 
@@ -165,18 +166,17 @@ def zone(name: str) -> Zone:
 
     Raises InvalidTimezoneError for everything that is not a name on the list, whatever files the machine has.
     """
-    given = cast(object, name)
-    known = _known.get(given) if isinstance(given, str) else None
-    if known is not None:
-        return known
-    canonical = _canonical(given)
+    try:
+        return _known[name]
+    except (KeyError, TypeError):
+        canonical = _canonical(name)
     if canonical == "local":
         found = local_zone()
         warnings.warn(
             f'timezone="local" is {found.name} on this machine; instances on machines with another zone would '
             "compute other slots, so write the name out",
             AnarchonWarning,
-            stacklevel=2,
+            stacklevel=_levels_of_this_package(),
         )
         return found
     known = _known.get(canonical)
@@ -327,6 +327,15 @@ def _release_in(folder: str) -> str | None:
 
 def _shown(name: str) -> str:
     return ascii(name) if len(name) <= 60 else f"{name[:60]!a}..."
+
+
+def _levels_of_this_package() -> int:
+    """How far up the stack, from the caller, the first function is that is not ours."""
+    level, frame = 0, inspect.currentframe()
+    package = __name__.partition(".")[0]
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _years_after(last: int | None) -> range:

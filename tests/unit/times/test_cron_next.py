@@ -147,6 +147,20 @@ def test_a_search_ends_with_the_calendar_and_not_in_an_error(name: str) -> None:
     assert schedule.prev(last) == last
 
 
+@pytest.mark.parametrize("name", ["Etc/GMT+12", "Etc/GMT-14", "America/New_York", "Pacific/Auckland"])
+def test_the_end_of_the_calendar_is_the_same_after_a_search_nearby(name: str) -> None:
+    schedule = cron("* * * * *", timezone=name)
+    last = schedule.prev(LAST_MS)
+    assert last is not None
+
+    assert schedule.next(last - 60_000) == last
+    assert schedule.next(last) is None
+    first = schedule.next(FIRST_MS - 1)
+    assert first is not None
+    assert schedule.next(first + 90_000) == first + 120_000
+    assert schedule.next(first - 90_000) == first
+
+
 def test_minutely_slots_reach_to_both_ends_of_the_calendar() -> None:
     schedule = cron("* * * * *", timezone="UTC")
 

@@ -22,6 +22,7 @@ from anarchon.errors import (
 )
 from anarchon.times.cron import parse_cron
 from anarchon.times.schedule import At, Every, Schedule, at, cron, every
+from anarchon.times.zones import AnarchonWarning
 from tests.support.schedules import instant, shown, slots_between
 
 NEW_YEAR = "2027-01-01T00:00:00Z"
@@ -146,6 +147,16 @@ def test_a_schedule_that_is_invalid_cannot_be_built_by_hand_either() -> None:
 def test_a_schedule_cannot_be_changed() -> None:
     with pytest.raises(FrozenInstanceError):
         every("5m").interval_ms = 5  # type: ignore[misc]
+
+
+def test_a_schedule_in_the_zone_of_the_machine_warns_where_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+
+    with pytest.warns(AnarchonWarning, match="Europe/Berlin") as caught:
+        schedule = cron("0 2 * * *", timezone="local")
+
+    assert caught[0].filename == __file__
+    assert schedule.canonical == "cron 0 2 * * * Europe/Berlin"
 
 
 def test_a_single_instant_is_one_slot() -> None:
