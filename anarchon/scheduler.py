@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import contextlib
 import threading
 import warnings
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeAlias
@@ -471,13 +473,17 @@ class Scheduler(Generic[BackendT_co]):
 
         Needs a started scheduler whose backend can be reached; raises StateError or BackendError where it is not so.
         """
-        session, name, limit = self._asked(task, limit)
-        return await asyncio.wrap_future(session.ask(session.engine.history(name, limit)))
+        return await asyncio.wrap_future(self._ask_history(task, limit))
 
     async def last_run(self, task: str) -> Run | None:
         """The newest run of a task by whatever instance; None where there is none. As `history`."""
         found = await self.history(task, limit=1)
         return found[0] if found else None
+
+    @property
+    def sync(self) -> SyncCalls:
+        """The calls that need an answer from the store, for code without a loop: `scheduler.sync.history("a")`."""
+        return SyncCalls(self._ask_history)
 
     def list(self) -> Sequence[TaskStatus]:
         """Every registered task, with its schedule in words and its next slot."""
@@ -564,13 +570,32 @@ class Scheduler(Generic[BackendT_co]):
             raise
         session.up()
 
-    def _asked(self, task: object, limit: object) -> tuple[Session, str, int]:
+    def _ask_history(self, task: object, limit: object) -> Future[builtins.list[Run]]:
         self._here()
         name = options.check_task_name(task)
-        checked = options.whole(f"history of task {name!r}", "limit", limit, least=1, most=MOST_HISTORY)
-        if self._session is None:
+        most = options.whole(f"history of task {name!r}", "limit", limit, least=1, most=MOST_HISTORY)
+        session = self._session
+        if session is None:
             raise StateError("history needs a started scheduler: call it between start() and stop()")
-        return self._session, name, checked
+        return session.ask(session.engine.history(name, most))
+
+
+class SyncCalls:
+    """What a scheduler answers from the store, for code without a loop. Each call blocks until the store answers."""
+
+    __slots__ = ("_ask_history",)
+
+    def __init__(self, ask_history: Callable[[object, object], Future[builtins.list[Run]]]) -> None:
+        self._ask_history = ask_history
+
+    def history(self, task: str, *, limit: int = 100) -> Sequence[Run]:
+        """As `Scheduler.history`."""
+        return self._ask_history(task, limit).result()
+
+    def last_run(self, task: str) -> Run | None:
+        """As `Scheduler.last_run`."""
+        found = self.history(task, limit=1)
+        return found[0] if found else None
 
 
 LeaseScheduler: TypeAlias = Scheduler[LeaseBackend]

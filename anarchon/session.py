@@ -111,10 +111,15 @@ class Session:
 
     def begin(self) -> Future[None]:
         """Start host and engine. The future fails as the engine's start does."""
-        self.host.start()
-        self._dispatcher.attach(self.host.post)
+        try:
+            self.host.start()
+            self._dispatcher.attach(self.host.post)
+            threading.Thread(target=self._tend, name="anarchon-log", daemon=True).start()
+        except BaseException:
+            # No thread could be had: there is nobody to bring this to its end, and nothing to be ended.
+            self._close()
+            raise
         _sessions.add(self)
-        threading.Thread(target=self._tend, name="anarchon-log", daemon=True).start()
         return self.host.submit(self._engine.start())
 
     def up(self) -> None:
@@ -181,6 +186,9 @@ class Session:
         self._last_events()
         if not self.stopped.done():
             self._raise_fatal()
+        self._close()
+
+    def _close(self) -> None:
         self._dispatcher.attach(None)
         if not self.host.close():
             logger.warning("a thread of the scheduler did not end; as a daemon it does not keep the process")

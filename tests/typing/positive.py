@@ -296,6 +296,8 @@ def without_a_loop() -> None:
     with claims as entered:
         assert_type(entered, Scheduler[MemoryClaimBackend])
     claims.start_background()
+    assert_type(claims.sync.history("every"), Sequence[Run])
+    assert_type(claims.sync.last_run("every"), Run | None)
     claims.shutdown(0)
 
 

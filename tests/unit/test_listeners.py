@@ -292,6 +292,7 @@ class Stuck(logging.Handler):
         self.go_on.wait(SOON_S)
 
 
+@pytest.mark.slow
 def test_a_log_handler_that_hangs_holds_up_neither_runs_nor_stop() -> None:
     scheduler = make()
     heard = Heard(scheduler)

@@ -26,6 +26,7 @@ from anarchon import (
     SchedulerStopped,
     StateError,
 )
+from anarchon.host.thread import ThreadHost
 from anarchon.model.asks import InstanceRecord, StoreInfo
 from anarchon.session import Session
 from anarchon.testing import MemoryBackend
@@ -145,7 +146,7 @@ def test_cancelling_stop_stops_only_the_waiting() -> None:
         await scheduler.start()
         await asyncio.to_thread(began.wait, SOON_S)
         stopping = asyncio.ensure_future(scheduler.stop())
-        await asyncio.wait({stopping}, timeout=0.05)
+        await asyncio.sleep(0)
         stopping.cancel()
         with pytest.raises(asyncio.CancelledError):
             await stopping
@@ -171,7 +172,7 @@ def test_start_again_while_stopping_is_refused() -> None:
         await scheduler.start()
         await asyncio.to_thread(began.wait, SOON_S)
         stopping = asyncio.ensure_future(scheduler.stop())
-        await asyncio.wait({stopping}, timeout=0.05)
+        await asyncio.sleep(0)
         with pytest.raises(StateError, match="is stopping"):
             await scheduler.start()
         go_on.set()
@@ -279,6 +280,26 @@ def test_start_returns_while_the_backend_is_away_and_stop_ends() -> None:
                 await scheduler.history("sync")
 
     asyncio.run(story())
+
+
+def test_a_process_that_has_no_thread_left_fails_start_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler = make()
+
+    def no_thread(host: ThreadHost) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ThreadHost, "start", no_thread)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            asyncio.run(scheduler.start())
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            scheduler.start_background()
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            scheduler.run()
+    assert scheduler.status().started is False
+
+    with scheduler:
+        assert scheduler.status().state == "running"
 
 
 def test_stop_during_start_ends_both() -> None:
@@ -443,10 +464,9 @@ def test_a_second_signal_ends_the_grace() -> None:
 
     @scheduler.every("long", "100ms", jitter_ms=0)
     async def long() -> None:
-        loop = asyncio.get_running_loop()
         signal.raise_signal(signal.SIGTERM)
-        loop.call_later(0.05, signal.raise_signal, signal.SIGTERM)
-        await loop.create_future()
+        signal.raise_signal(signal.SIGTERM)
+        await asyncio.get_running_loop().create_future()
 
     scheduler.run()
 
@@ -617,6 +637,22 @@ def test_history_and_the_last_run_come_from_the_store() -> None:
     asyncio.run(story())
     with pytest.raises(StateError, match="needs a started scheduler"):
         asyncio.run(scheduler.history("fast"))
+
+
+def test_history_for_code_without_a_loop() -> None:
+    scheduler = make()
+    heard = Heard(scheduler)
+    scheduler.every("fast", "100ms", noop, jitter_ms=0)
+    with pytest.raises(StateError, match="needs a started scheduler"):
+        scheduler.sync.history("fast")
+
+    with scheduler:
+        heard.wait(RunSucceeded)
+        (run,) = scheduler.sync.history("fast", limit=1)
+        last = scheduler.sync.last_run("fast")
+        assert last is not None
+        assert run.task == last.task == "fast"
+        assert scheduler.sync.last_run("never") is None
 
 
 def test_a_scheduler_that_is_not_running_can_be_collected() -> None:
