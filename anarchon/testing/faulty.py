@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from anarchon.clock import Clock
 from anarchon.errors import AnarchonError, BackendUnavailableError, OutcomeUnknownError
@@ -159,7 +159,7 @@ class Faults:
             return await self._frozen(name, send, self._thawed)
         if fault.kind == "late":
             await self._clock.sleep_ms(fault.delay_ms)
-            self._later(self._after(fault.late_ms, send))
+            self._later(lambda: self._after(fault.late_ms, send))
         elif fault.kind == "lost":
             await self._clock.sleep_ms(fault.delay_ms)
         elif fault.kind == "answer-lost":
@@ -192,7 +192,7 @@ class Faults:
             if not answer.done():
                 answer.set_exception(OutcomeUnknownError(f"{name}: no answer came (frozen)"))
 
-        self._later(deliver())
+        self._later(deliver)
         timer = self._clock.call_at(self._clock.monotonic_ms() + self._give_up_ms, give_up)
         try:
             return await answer
@@ -203,11 +203,11 @@ class Faults:
         await self._clock.sleep_ms(delay_ms)
         await send()
 
-    def _later(self, delivery: Coroutine[Any, Any, None]) -> None:
+    def _later(self, delivery: Callable[[], Awaitable[None]]) -> None:
         async def deliver() -> None:
             # Nobody waits for this answer, whatever it is; a backend that was closed meanwhile refuses it.
             with suppress(AnarchonError):
-                await delivery
+                await delivery()
 
         task = asyncio.get_running_loop().create_task(deliver())
         self._under_way.add(task)

@@ -13,9 +13,9 @@ import pytest
 
 from anarchon.errors import BackendMisconfiguredError, BackendUnavailableError, StateError
 from anarchon.model.asks import LOST
-from anarchon.testing.conformance.kit import finish, instance, record
+from anarchon.testing.conformance.kit import finish, record
 from anarchon_sqlite import SQLiteBackend, migrate
-from tests.unit.sqlite.support import ask, foreign, locked, on_a_loop, opened, win
+from tests.unit.sqlite.support import ask, foreign, instance, locked, on_a_loop, opened, win
 
 ROOT = Path(__file__).parents[3]
 
@@ -148,8 +148,8 @@ async def test_opening_a_locked_file_gives_up_in_time(tmp_path: Path) -> None:
 READ_ONLY = """
 import asyncio, os, sys
 from anarchon.errors import BackendMisconfiguredError
-from anarchon.testing.conformance.kit import instance
 from anarchon_sqlite import SQLiteBackend
+from tests.unit.sqlite.support import instance
 if os.getuid() == 0:
     os.setuid(65534)
 async def main():

@@ -144,8 +144,7 @@ def test_a_backend_is_refused_in_a_forked_child_and_goes_on_in_the_parent(tmp_pa
 async def test_a_process_that_forgets_to_close_ends_and_leaves_a_usable_file(tmp_path: Path) -> None:
     program = (
         "import asyncio, sys\n"
-        "from tests.unit.sqlite.support import ask, win\n"
-        "from anarchon.testing.conformance.kit import instance\n"
+        "from tests.unit.sqlite.support import instance, win\n"
         "from anarchon_sqlite import SQLiteBackend\n"
         "backend = SQLiteBackend(sys.argv[1])\n"
         "async def main():\n"

@@ -21,10 +21,10 @@ from anarchon.errors import (
     StateError,
 )
 from anarchon.model.asks import LOST, Won
-from anarchon.testing.conformance.kit import finish, instance, record
+from anarchon.testing.conformance.kit import finish, record
 from anarchon_sqlite import SQLiteBackend, steps, thread
 from anarchon_sqlite.connection import Link
-from tests.unit.sqlite.support import ask, foreign, locked, on_a_loop, opened, win
+from tests.unit.sqlite.support import ask, foreign, instance, locked, on_a_loop, opened, win
 
 
 @on_a_loop
