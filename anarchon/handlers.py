@@ -28,8 +28,8 @@ class Shape:
 
     is_async: bool
     takes_context: bool
-    wants_data: bool
-    """Its context is annotated `RunContext[X]` with an X that None is not."""
+    context: inspect.Parameter | None = None
+    """The parameter that takes the context, where its annotation may say more than RunContext."""
 
 
 class _RefusedError(Exception):
@@ -67,7 +67,7 @@ def shape_of(where: str, fn: object) -> Shape:
 
 
 _SIMPLE = {
-    (is_async, takes_context): Shape(is_async=is_async, takes_context=takes_context, wants_data=False)
+    (is_async, takes_context): Shape(is_async=is_async, takes_context=takes_context)
     for is_async in (False, True)
     for takes_context in (False, True)
 }
@@ -103,12 +103,8 @@ def _look_at(fn: object) -> Shape:
     body = _body(fn)
     if inspect.isasyncgenfunction(body) or inspect.isgeneratorfunction(body):
         raise _RefusedError("is a generator function: calling it runs none of its code; take the yield out")
-    takes_context, first = _takes_context(fn)
-    return Shape(
-        is_async=inspect.iscoroutinefunction(body),
-        takes_context=takes_context,
-        wants_data=takes_context and first is not None and _wants_data(first, body),
-    )
+    takes_context, parameter = _takes_context(fn)
+    return Shape(is_async=inspect.iscoroutinefunction(body), takes_context=takes_context, context=parameter)
 
 
 def _body(fn: Callable[..., object]) -> Callable[..., object]:
@@ -150,16 +146,14 @@ def _takes_context(fn: Callable[..., object]) -> tuple[bool, inspect.Parameter |
     return any(each.kind is each.VAR_POSITIONAL for each in parameters), None
 
 
-def _wants_data(parameter: inspect.Parameter, body: Callable[..., object]) -> bool:
-    """Whether the context is annotated with data that cannot be None. False where it cannot be told."""
-    annotation = parameter.annotation
-    if annotation is _EMPTY or annotation is RunContext or annotation == "RunContext":
+def wants_data(shape: Shape, fn: Callable[..., object]) -> bool:
+    """Whether the context is annotated `RunContext[X]` with an X that None is not. False where it cannot be told."""
+    if shape.context is None or shape.context.annotation is _EMPTY:
         return False
     try:
         # The one annotation alone: another that cannot be resolved must not hide it.
-        hint: object = typing.get_type_hints(
-            types.SimpleNamespace(__annotations__={"context": annotation}), _globals_of(body), {}
-        )["context"]
+        alone = types.SimpleNamespace(__annotations__={"context": shape.context.annotation})
+        hint: object = typing.get_type_hints(alone, _globals_of(_body(fn)), {})["context"]
     except Exception:
         return False
     if typing.get_origin(hint) is not RunContext:

@@ -10,7 +10,7 @@ from typing_extensions import TypeVar
 from anarchon.context import RunContext
 from anarchon.engine import EngineTask
 from anarchon.errors import ConfigurationError, StateError, TaskExistsError
-from anarchon.handlers import DataT, Handler, Shape, shape_of
+from anarchon.handlers import DataT, Handler, Shape, shape_of, wants_data
 from anarchon.model.options import Schedule
 from anarchon.model.settings import TaskSettings
 
@@ -158,10 +158,10 @@ class Registry:
         return [task._for_engine() for task in self._tasks.values()]  # pyright: ignore[reportPrivateUsage]
 
 
-def checked_handler(where: str, fn: object, data: object) -> Shape:
+def checked_handler(where: str, fn: Callable[..., object], data: object) -> Shape:
     """How the handler is called, or a ConfigurationError: also where it wants data and there is none."""
     shape = shape_of(where, fn)
-    if shape.wants_data and data is None:
+    if data is None and wants_data(shape, fn):
         raise ConfigurationError(
             f"{where}: the handler {getattr(fn, '__qualname__', fn)} wants data (its context is annotated with a type "
             "of data), and data= was left out; pass data=, or annotate it RunContext"
