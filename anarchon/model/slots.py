@@ -66,7 +66,7 @@ def owes_catch_up(slot_ms: int, *, start_ms: int, catch_up_ms: int, known_since_
 
 def retry_delay_ms(failures: int, draw: float) -> float:
     """How long to wait after the n-th failed call in a row: 100 ms doubling to 2 s, less up to half by `draw`."""
-    full = min(2_000.0, 100.0 * 2 ** min(failures - 1, 10))
+    full: float = min(2_000.0, 100.0 * 2.0 ** min(failures - 1, 10))
     return full * (1 - draw / 2)
 
 

@@ -53,7 +53,7 @@ def make_task(
         "history_ttl_ms": None,
         **settings,
     }
-    wants = takes_context if takes_context is not None else bool(fn.__code__.co_argcount)  # type: ignore[attr-defined]
+    wants = takes_context if takes_context is not None else bool(fn.__code__.co_argcount)
     return EngineTask(
         name=name,
         schedule=schedule,
