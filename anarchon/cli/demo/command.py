@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from anarchon.cli.demo.plan import DEFAULT_PACE, LONG, NAMESPACE, STORE, Pace
+from anarchon.cli.demo.plan import DEFAULT_PACE, LONG, MINUTE, NAMESPACE, STORE, Pace
 from anarchon.cli.demo.play import DemoFailedError, Play, Report
 from anarchon.cli.demo.stage import LineStage, Stage, slot_text, stage_for
 from anarchon.cli.output import NOT_AS_PROMISED, OK, complain, duration, print_json, refusals, refuse
@@ -175,6 +175,8 @@ def print_report(console: Console, report: Report) -> None:
     closed = sorted(skip.slot_ms for skip in report.evidence.skips[LONG] if skip.reason == "overlap")
     if closed:
         console.print(f"overlap: not run, since the run before was in progress: {', '.join(map(slot_text, closed))}")
+    if not report.evidence.due[MINUTE]:
+        console.print(f"{MINUTE}: not due, since no full minute fell into that time")
     if found is not None:
         console.print(f"recovery: {LONG} {slot_text(found.slot_ms)} began again on {found.instance_id},")
         console.print(f"  {duration(found.after_kill_ms)} after the kill and", end=" ")

@@ -33,7 +33,7 @@ ENDED_WITHIN_MS: Final = 30_000
 SETTLE_MS: Final = 500
 """How long beyond the longest jitter the processes stay up for the last due slots."""
 
-AFTER_MINUTE_MS: Final = 3_000
+AFTER_MINUTE_MS: Final = 1_500
 """How long the demo goes on after the minute's slot."""
 
 
@@ -130,10 +130,6 @@ class Play:
             await self._end_all()
         if before_check is not None:
             before_check(self._folder)
-        return await self.look(began_ms, ended_ms)
-
-    async def look(self, began_ms: int, ended_ms: int) -> Report:
-        """Read what is left and check it. May be asked again."""
         return await report_on(
             store=self._store,
             folder=self._folder,
