@@ -137,14 +137,18 @@ class Cron:
 
     expr: CronExpr
     zone: Zone
-    _search: CronSearch = field(init=False, repr=False, compare=False)
+    # Made at the first look: thousands of tasks are registered before any slot is asked for.
+    _made_search: CronSearch | None = field(default=None, init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_search", CronSearch(self.expr, self.zone))
+    @property
+    def _search(self) -> CronSearch:
+        if self._made_search is None:
+            object.__setattr__(self, "_made_search", CronSearch(self.expr, self.zone))
+        return cast(CronSearch, self._made_search)
 
     def next(self, after_ms: int) -> int | None:
         """The first slot strictly after `after_ms`; None when it lies beyond the year 9999."""
-        return self._search.next(after_ms)
+        return (self._made_search or self._search).next(after_ms)
 
     def prev(self, at_or_before_ms: int) -> int | None:
         """The last slot at or before `at_or_before_ms`; None when there is none since the year 1."""
