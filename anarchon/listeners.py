@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import logging
 import threading
+import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -59,6 +60,7 @@ class Dispatcher:
         self._listeners: tuple[_Listener, ...] = ()
         self._dropped_by_gone = 0
         self._post: Poster | None = None
+        self._excused: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
         self._posted = False
 
     def add(self, kind: type[Event], listener: Callable[[Any], object]) -> Callable[[], None]:
@@ -175,6 +177,11 @@ class Dispatcher:
                 but=listener,
             )
 
+    def excuse(self, waiting: asyncio.Task[Any] | None) -> None:
+        """This task waits for the end: where it is a listener, the end must not wait for it."""
+        if waiting is not None:
+            self._excused.add(waiting)
+
     async def last_events(self, clock: Clock, within_ms: float) -> None:
         """Return once every listener has had every event; give up on those that take longer than `within_ms`.
 
@@ -182,19 +189,28 @@ class Dispatcher:
         """
         deadline = clock.monotonic_ms() + within_ms
         while not self._idle() and (left := deadline - clock.monotonic_ms()) > 0:
-            at_work = {each.at_work for each in self._listeners if each.at_work is not None}
+            at_work = {task for task in map(self._awaited, self._listeners) if task is not None}
             if at_work:
                 await asyncio.wait(at_work, timeout=left / 1_000, return_when=asyncio.FIRST_COMPLETED)
             await clock.sleep_ms(0)
         self._abandon()
 
+    def _awaited(self, listener: _Listener) -> asyncio.Task[None] | None:
+        task = listener.at_work
+        return None if task is None or task in self._excused else task
+
     def _idle(self) -> bool:
-        return all(not listener.inbox and listener.at_work is None for listener in self._listeners)
+        # One that waits for the end gets no further event before it.
+        return all(
+            self._awaited(listener) is None and not (listener.inbox and listener.at_work is None)
+            for listener in self._listeners
+        )
 
     def _abandon(self) -> None:
         for listener in self._listeners:
-            if listener.at_work is not None:
-                listener.at_work.cancel()
+            task = self._awaited(listener)
+            if task is not None:
+                task.cancel()
             listener.dropped += len(listener.inbox)
             listener.inbox.clear()
 

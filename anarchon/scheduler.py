@@ -333,6 +333,7 @@ class Scheduler(Generic[BackendT_co]):
         grace_ms: how long handlers may go on before they are told to stop, ms; None: the scheduler's
         shutdown_grace_ms. A second call may shorten it. Handlers that will not end keep their leases behind this call,
         which returns all the same. Without a start it returns at once. Cancelling it stops nothing but the waiting.
+        A listener may await it; a handler that awaits it waits for itself, until the grace is over.
         """
         self._here()
         grace_ms = _grace(grace_ms, "stop()")

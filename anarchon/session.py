@@ -153,6 +153,7 @@ class Session:
 
     async def stopped_or_late(self, asked: Future[int]) -> None:
         """As `until_stopped`, on any loop. Cancelling it stops nothing but the waiting."""
+        self._dispatcher.excuse(asyncio.current_task())
         await asyncio.wrap_future(asked)
         done, _ = await asyncio.wait({asyncio.wrap_future(self.stopped)}, timeout=CLOSING_S)
         if not done:

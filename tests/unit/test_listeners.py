@@ -240,6 +240,24 @@ def test_a_listener_that_hangs_does_not_hold_up_stop_for_long() -> None:
     assert cancelled.is_set()
 
 
+def test_a_listener_may_stop_the_scheduler_and_goes_on_after_it() -> None:
+    scheduler = make()
+    through = threading.Event()
+
+    async def stop(event: SchedulerStarted) -> None:
+        await scheduler.stop()
+        through.set()
+
+    scheduler.events.on(SchedulerStarted, stop)
+
+    async def story() -> None:
+        await scheduler.start()
+        assert await asyncio.to_thread(through.wait, SOON_S)
+
+    asyncio.run(story())
+    assert scheduler.status().started is False
+
+
 # ------------------------------------------------------------------ the log
 
 
