@@ -49,7 +49,7 @@ def shape_of(where: str, fn: object) -> Shape:
     first parameter that has a default is left alone, unless it is named `ctx` or `context` or annotated RunContext:
     so `lambda i=i: ...` keeps its `i`.
     """
-    if isinstance(fn, types.FunctionType) and not fn.__dict__:
+    if isinstance(fn, types.FunctionType):
         simple = _at_a_glance(fn)
         if simple is not None:
             return simple
@@ -79,6 +79,10 @@ def _at_a_glance(fn: types.FunctionType) -> Shape | None:
     code = fn.__code__
     flags = code.co_flags
     if flags & _NOT_SIMPLE or code.co_kwonlyargcount or fn.__defaults__ or code.co_argcount > 1:
+        return None
+    # What makes `inspect` see another function than the code says. By name and not by __dict__, which a function only
+    # gets when it is asked for.
+    if hasattr(fn, "__wrapped__") or hasattr(fn, "__signature__") or hasattr(fn, "_is_coroutine_mark"):
         return None
     if code.co_argcount:
         name = code.co_varnames[0]

@@ -299,8 +299,7 @@ class Scheduler(Generic[BackendT_co]):
         self._here()
         checked = options.check_task_name(name)
         where = f"task {checked!r} on {self._store.name}"
-        self._registry.must_be_open(where)
-        self._registry.must_be_free(where, checked)
+        self._registry.must_take(where, checked)
         return where
 
     def _register(

@@ -113,11 +113,12 @@ class Registry:
         if self._closed_because is not None:
             raise StateError(f"{what} cannot be registered now: {self._closed_because}")
 
-    def must_be_free(self, where: str, name: str) -> None:
-        """Raise TaskExistsError where the name is taken."""
-        known = self._tasks.get(name)
-        if known is not None:
-            raise _exists(where, known)
+    def must_take(self, where: str, name: str) -> None:
+        """Raise StateError where registration has ended, TaskExistsError where the name is taken."""
+        if self._closed_because is not None:
+            self.must_be_open(where)
+        if name in self._tasks:
+            raise _exists(where, self._tasks[name])
 
     def add(self, task: Task[Any], where: str) -> None:
         """Register the task, after every other rule was checked."""
@@ -161,7 +162,7 @@ class Registry:
 def checked_handler(where: str, fn: Callable[..., object], data: object) -> Shape:
     """How the handler is called, or a ConfigurationError: also where it wants data and there is none."""
     shape = shape_of(where, fn)
-    if data is None and wants_data(shape, fn):
+    if data is None and shape.context is not None and wants_data(shape, fn):
         raise ConfigurationError(
             f"{where}: the handler {getattr(fn, '__qualname__', fn)} wants data (its context is annotated with a type "
             "of data), and data= was left out; pass data=, or annotate it RunContext"

@@ -152,13 +152,13 @@ def _kind(value: object) -> str:
 def _name(what: str, value: object, longest: int) -> str:
     if not isinstance(value, str):
         raise ConfigurationError(f"{what} {value!r} must be a str, not {_kind(value)}")
+    if 0 < len(value) <= longest and value.isascii() and value.isprintable() and " " not in (value[0], value[-1]):
+        # The ordinary case, at once.
+        return value
     if not 1 <= len(value) <= longest:
         shown = value if len(value) <= longest else f"{value[:20]}..."
         raise ConfigurationError(f"{what} {shown!r} has {len(value)} characters; it must have 1 to {longest}")
-    if value.isascii() and value.isprintable():
-        # The ordinary case, at once.
-        pass
-    elif any(_is_control(character) for character in value):
+    if any(_is_control(character) for character in value):
         raise ConfigurationError(f"{what} {value!r} holds a control character or half a surrogate pair; leave it out")
     if value.strip() != value:
         raise ConfigurationError(f"{what} {value!r} begins or ends with a blank; leave the blank out")
@@ -285,6 +285,8 @@ def _lease_options(where: str, given: Given, store: Store) -> tuple[OverlapPolic
                     "was claimed; leave the option out, or use a lease backend such as SQLite or PostgreSQL"
                 )
         return "allow", 1, 0
+    if given.overlap is DEFAULT and given.max_attempts is DEFAULT and given.catch_up_ms is DEFAULT:
+        return DEFAULT_OVERLAP, DEFAULT_MAX_ATTEMPTS, DEFAULT_CATCH_UP_MS
     overlap: OverlapPolicy = DEFAULT_OVERLAP
     if given.overlap is not DEFAULT:
         if given.overlap == "skip":
@@ -377,7 +379,7 @@ def check_every(where: str, *, offset_ms: object, baseline: object, timezone: ob
 def doubts(where: str, schedule: Schedule, given: Given) -> list[str]:
     """What is legal and likely not meant, each as a sentence with a way out."""
     found: list[str] = []
-    if given.overlap == "skip" and given.timeout_ms is None:
+    if given.overlap is not DEFAULT and given.overlap == "skip" and given.timeout_ms is None:
         found.append(
             f"{where}: overlap='skip' without timeout_ms: one run that hangs keeps every later slot of the task "
             "from running; write a timeout_ms"

@@ -631,8 +631,8 @@ def test_ten_thousand_registrations_cost_little_more_than_parsing_their_expressi
     assert best_of(register) < LITTLE * best_of(parse)
 
 
-LITTLE = 5
-"""The measured ratio is about 3.5; the rest is for a busy machine."""
+LITTLE = 4
+"""The measured ratio is below 3; the rest is for a busy machine."""
 
 
 def best_of(work: Callable[[], object], times: int = 5) -> float:
