@@ -25,7 +25,7 @@ def program(text: str, *, expect: int = 0) -> list[str]:
     )
     assert done.returncode == expect, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr, done.stderr
-    return done.stdout.splitlines()
+    return [line for line in done.stdout.splitlines() if line]
 
 
 HEAD = """
@@ -35,6 +35,9 @@ from anarchon.testing import MemoryBackend
 logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(message)s")
 scheduler = Scheduler(MemoryBackend())
 running = threading.Event()
+def say(*words):
+    # In one piece, since the log writes to the same place from another thread.
+    os.write(1, f"\\n{' '.join(map(str, words))}\\n".encode())
 """
 
 
@@ -75,12 +78,12 @@ with scheduler:
             except StateError as error:
                 assert "was forked from process" in str(error) and "Start it after forking" in str(error)
             else:
-                print("not refused:", call)
+                say("not refused:", call)
         sys.exit(0)
     _, status = os.wait()
-    print("child", status)
+    say("child", status)
     running.clear()
-    print("parent", running.wait(10))
+    say("parent", running.wait(10))
 """)
 
     assert [line for line in lines if line.startswith(("not", "child", "parent"))] == ["child 0", "parent True"]
@@ -93,7 +96,7 @@ def test_children_forked_before_the_start_have_ids_of_their_own() -> None:
 for _ in range(3):
     if os.fork() == 0:
         with scheduler:
-            os.write(1, f"\\nid {scheduler.instance_id}\\n".encode())
+            say("id", scheduler.instance_id)
         os._exit(0)
 for _ in range(3):
     os.wait()
@@ -129,7 +132,7 @@ async def fast():
         os.kill(os.getpid(), signal.SIGTERM)
 
 scheduler.run()
-print("end")
+say("end")
 """)
 
     assert [line.split(":")[0] for line in lines] == [
