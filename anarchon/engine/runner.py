@@ -100,6 +100,12 @@ class Runner:
             trusted_until=grant.trusted_until,
             begin_by_wall_ms=begin_from + grant.task.settings.max_late_ms,
         )
+        older = self.running.get(grant.run.run_id)
+        if older is not None:
+            # This process has slept through the end of its own lease and got the run again, under another fence.
+            if self.keeper is not None:
+                self.keeper.drop(older)
+            self.lost(older, "refused")
         self.running[grant.run.run_id] = active
         self._quiet.clear()
         if self.keeper is not None:
