@@ -1,0 +1,87 @@
+"""Every block of README and docs/ does what its page says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT, Block, Page, page, pages
+from tests.docs.running import Runner, run_programs
+
+MOST_NOT_RUN = 6
+BLOCKS = [block for each in pages() for block in each.blocks]
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+@pytest.mark.parametrize("each", [each for each in pages() if each.blocks], ids=lambda each: each.name)
+def test_every_block_of_a_page_does_what_it_says(each: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    Runner(each, tmp_path).run()
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_four_processes_of_the_readme_run_each_slot_once(tmp_path: Path) -> None:
+    (block,) = [block for block in page("README.md").blocks if block.argument.startswith("workers.py x4")]
+    (tmp_path / "workers.py").write_text(block.text, encoding="utf-8")
+
+    printed = run_programs(tmp_path, "workers.py", count=4, until="slot ", times=3)
+
+    slots = re.findall(r"slot ([\d:]+) in process \d+", printed)
+    assert len(slots) >= 3
+    assert len(set(slots)) == len(slots)
+    assert all(int(slot[-2:]) % 2 == 0 for slot in slots)
+
+
+def test_the_blocks_that_do_not_run_are_few_and_say_why() -> None:
+    not_run = [block for block in BLOCKS if block.marker == "not run"]
+
+    assert len(not_run) <= MOST_NOT_RUN, [block.where for block in not_run]
+    assert [block.where for block in not_run if len(block.argument.split()) < 4] == []
+
+
+def test_a_block_is_of_a_kind_that_is_checked() -> None:
+    known = {"python", "pycon", "sh", "console", "text"}
+
+    assert [block.where for block in BLOCKS if block.language not in known and block.marker != "not run"] == []
+
+
+def test_what_stands_as_plain_text_is_no_code() -> None:
+    code = re.compile(r"^\s*(from \S+ import|import \w|def |async def |class |\$ |>>> )", re.MULTILINE)
+
+    plain = [block for block in BLOCKS if block.language == "text" and not block.marker]
+    assert [block.where for block in plain if code.search(block.text)] == []
+
+
+def test_every_target_of_make_that_a_page_names_is_there() -> None:
+    targets = set(re.findall(r"^(\w+):.*## ", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    named = {match for each in pages() for match in re.findall(r"(?:`|^)make (\w+)", each.text, re.MULTILINE)}
+
+    assert named <= targets
+    assert {"demo", "test"} <= named
+
+
+def test_a_block_that_does_not_do_what_it_says_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    wrong = {
+        "python": "assert False\n",
+        "pycon": ">>> 1 + 1\n3\n",
+        "console": "$ python -c 'print(1)'\n2\n",
+        "sh": "python -c 'raise SystemExit(1)'\n",
+    }
+
+    for language, text in wrong.items():
+        runner = Runner(page("docs/index.md"), tmp_path)
+        runner.page = _with(page("docs/index.md"), Block("docs/index.md", 1, language, text, "", ""))
+        with pytest.raises(AssertionError, match=r"docs/index\.md:1"):
+            runner.run()
+
+
+def _with(original: Page, block: Block) -> Page:
+    changed = Page(original.path)
+    changed.blocks = [block]
+    return changed
