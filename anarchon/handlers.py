@@ -80,9 +80,8 @@ def _at_a_glance(fn: types.FunctionType) -> Shape | None:
     flags = code.co_flags
     if flags & _NOT_SIMPLE or code.co_kwonlyargcount or fn.__defaults__ or code.co_argcount > 1:
         return None
-    # What makes `inspect` see another function than the code says. By name and not by __dict__, which a function only
-    # gets when it is asked for.
-    if hasattr(fn, "__wrapped__") or hasattr(fn, "__signature__") or hasattr(fn, "_is_coroutine_mark"):
+    # Any attribute may be what makes `inspect` see another function than the code says.
+    if fn.__dict__:
         return None
     if code.co_argcount:
         name = code.co_varnames[0]

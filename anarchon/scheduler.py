@@ -20,7 +20,7 @@ from anarchon.errors import ConfigurationError, StateError
 from anarchon.handlers import DataT, Handler
 from anarchon.listeners import Dispatcher, Events
 from anarchon.model import options
-from anarchon.model.options import DEFAULT, Given, Schedule, Store
+from anarchon.model.options import DEFAULT, Given, Schedule, Store, given_options
 from anarchon.model.run import Run
 from anarchon.protocol import AnyOffers, Backend, ClaimBackend, LeaseBackend, Offers
 from anarchon.session import Session
@@ -168,15 +168,8 @@ class Scheduler(Generic[BackendT_co]):
             schedule = schedules.every(interval, offset_ms=offset, baseline=baseline, timezone=zone_name)
         except ConfigurationError as error:
             raise _whose(where, error) from error.__cause__
-        given = Given(
-            jitter_ms=jitter_ms,
-            max_late_ms=max_late_ms,
-            timeout_ms=timeout_ms,
-            history_size=history_size,
-            history_ttl_ms=history_ttl_ms,
-            overlap=overlap,
-            max_attempts=max_attempts,
-            catch_up_ms=catch_up_ms,
+        given = given_options(
+            jitter_ms, max_late_ms, timeout_ms, history_size, history_ttl_ms, overlap, max_attempts, catch_up_ms
         )
         return self._register(where, name, schedule, given, data, fn)
 
@@ -227,15 +220,8 @@ class Scheduler(Generic[BackendT_co]):
             schedule = schedules.cron(expression, timezone=zone_name)
         except ConfigurationError as error:
             raise _whose(where, error) from error.__cause__
-        given = Given(
-            jitter_ms=jitter_ms,
-            max_late_ms=max_late_ms,
-            timeout_ms=timeout_ms,
-            history_size=history_size,
-            history_ttl_ms=history_ttl_ms,
-            overlap=overlap,
-            max_attempts=max_attempts,
-            catch_up_ms=catch_up_ms,
+        given = given_options(
+            jitter_ms, max_late_ms, timeout_ms, history_size, history_ttl_ms, overlap, max_attempts, catch_up_ms
         )
         return self._register(where, name, schedule, given, data, fn)
 
@@ -278,14 +264,8 @@ class Scheduler(Generic[BackendT_co]):
             schedule = schedules.at(when)
         except ConfigurationError as error:
             raise _whose(where, error) from error.__cause__
-        given = Given(
-            jitter_ms=jitter_ms,
-            max_late_ms=max_late_ms,
-            timeout_ms=timeout_ms,
-            history_size=history_size,
-            history_ttl_ms=history_ttl_ms,
-            max_attempts=max_attempts,
-            catch_up_ms=catch_up_ms,
+        given = given_options(
+            jitter_ms, max_late_ms, timeout_ms, history_size, history_ttl_ms, DEFAULT, max_attempts, catch_up_ms
         )
         return self._register(where, name, schedule, given, data, fn)
 
@@ -310,7 +290,7 @@ class Scheduler(Generic[BackendT_co]):
         for doubt in options.doubts(where, schedule, given):
             # May raise, under a filter that says so: before the task is there.
             warnings.warn(doubt, AnarchonWarning, stacklevel=3)
-        task = Task(self._registry, name=name, schedule=schedule, settings=settings, data=data, fn=fn, shape=shape)
+        task = Task(self._registry, name, schedule, settings, data, fn, shape)
         self._registry.add(task, where)
         return task
 

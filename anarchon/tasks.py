@@ -31,7 +31,6 @@ class Task(Generic[DataT]):
     def __init__(
         self,
         registry: Registry,
-        *,
         name: str,
         schedule: Schedule,
         settings: TaskSettings,

@@ -100,7 +100,7 @@ class SchedulerOptions:
         )
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
     """The options of one registration as they were written, unchecked. None, and DEFAULT where so named: left out."""
 
@@ -112,6 +112,38 @@ class Given:
     overlap: object = DEFAULT
     max_attempts: object = DEFAULT
     catch_up_ms: object = DEFAULT
+
+
+NOTHING_GIVEN = Given()
+
+
+def given_options(
+    jitter_ms: object,
+    max_late_ms: object,
+    timeout_ms: object,
+    history_size: object,
+    history_ttl_ms: object,
+    overlap: object,
+    max_attempts: object,
+    catch_up_ms: object,
+) -> Given:
+    """The options of one registration; one object for all that leave every option out, as most do."""
+    if (
+        timeout_ms is None
+        and overlap is max_attempts is catch_up_ms is history_ttl_ms is DEFAULT
+        and jitter_ms is max_late_ms is history_size is None
+    ):
+        return NOTHING_GIVEN
+    return Given(
+        jitter_ms=jitter_ms,
+        max_late_ms=max_late_ms,
+        timeout_ms=timeout_ms,
+        history_size=history_size,
+        history_ttl_ms=history_ttl_ms,
+        overlap=overlap,
+        max_attempts=max_attempts,
+        catch_up_ms=catch_up_ms,
+    )
 
 
 # ------------------------------------------------------------------ single values
