@@ -40,6 +40,9 @@ OUTLIVED_AFTER_MS = 1_000
 LOOK_MS = 1_000
 """How often runs that have not begun are looked at, ms."""
 
+TEARDOWN_MS = 250
+"""How long the outcome of a handler that others have cancelled waits, to see whether its whole loop is ending, ms."""
+
 run_logger = logging.getLogger("anarchon.run")
 
 
@@ -209,8 +212,19 @@ class Runner:
 
     # ---------------------------------------------------------------- ended
 
-    def _handler_ended(self, active: ActiveRun, ended: asyncio.Future[Ended]) -> None:
-        self._settle(active, ended.result())
+    def _handler_ended(self, active: ActiveRun, future: asyncio.Future[Ended]) -> None:
+        ended = future.result()
+        if ended.how == "cancelled" and ended.error is None and active.told is None:
+            # Not by the engine. Where asyncio.run() is ending without stop(), its loop will be closed in a moment.
+            at = self._env.clock.monotonic_ms() + TEARDOWN_MS
+            self._env.clock.call_at(at, lambda: self._cancelled_by_others(active, ended))
+        else:
+            self._settle(active, ended)
+
+    def _cancelled_by_others(self, active: ActiveRun, ended: Ended) -> None:
+        if not self._env.host.alive and not active.ended:
+            self._tell(active, "stopping")
+        self._settle(active, ended)
 
     def _settle(self, active: ActiveRun, ended: Ended) -> None:
         if active.ended:

@@ -13,7 +13,10 @@ EndedHow: TypeAlias = Literal["returned", "raised", "cancelled", "never-began"]
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a handler ended, said by its own task or thread. `error` is what it raised."""
+    """How a handler ended, said by its own task or thread. `error` is what it raised.
+
+    'cancelled' has an error only where the handler raised CancelledError and nobody had cancelled it.
+    """
 
     how: EndedHow
     error: BaseException | None = None

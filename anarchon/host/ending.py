@@ -18,8 +18,8 @@ def call_handler(work: Work) -> Ended | Awaitable[object]:
     """Call the handler: how it ended, or what is still to be awaited, be it declared `async` or not."""
     try:
         result = work.fn(*work.args)
-    except asyncio.CancelledError:
-        return CANCELLED
+    except asyncio.CancelledError as error:
+        return Ended("cancelled", error)
     except BaseException as error:
         return Ended("raised", error)
     return result if inspect.isawaitable(result) else RETURNED
@@ -29,8 +29,9 @@ async def await_handler(awaitable: Awaitable[object]) -> Ended:
     """Await what the handler returned; cancelling this cancels the handler."""
     try:
         await awaitable
-    except asyncio.CancelledError:
-        return CANCELLED
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        return CANCELLED if task is not None and task.cancelling() else Ended("cancelled", error)
     except BaseException as error:
         return Ended("raised", error)
     return RETURNED

@@ -874,3 +874,50 @@ def test_each_call_of_the_start_may_fail_once(name: str, fate: Fault) -> None:
         await cluster.stop()
 
     in_virtual_time(story)
+
+
+# ------------------------------------------------------------------ the application's loop goes
+
+
+def test_a_run_whose_application_loop_is_torn_down_without_stop_is_handed_over() -> None:
+    async def story() -> None:
+        cluster = Cluster()
+        seen: list[RunContext[Any]] = []
+        task = make_task("t", at(SLOT), holding(seen, 30_000, cluster.clock))
+        a = await sound(cluster, task, offset_ms=0)
+        b = await sound(cluster, task)
+        await cluster.until(RunStarted)
+        a.host.close_app()
+        await cluster.until(RunSucceeded)
+        assert [(ctx.instance_id, ctx.attempt, ctx.reason) for ctx in seen] == [
+            (a.id, 1, "schedule"),
+            (b.id, 1, "hand-over"),
+        ]
+        assert cluster.told(RunFailed) == []
+        await cluster.stop()
+
+    in_virtual_time(story)
+
+
+def test_a_handler_that_is_cancelled_by_the_application_alone_has_failed() -> None:
+    async def story() -> None:
+        cluster = Cluster()
+        tasks: list[asyncio.Task[Any] | None] = []
+
+        async def waits() -> None:
+            tasks.append(asyncio.current_task())
+            await cluster.clock.sleep_ms(MINUTE)
+
+        one = await sound(cluster, make_task("t", at(SLOT), waits), offset_ms=0)
+        await cluster.until(RunStarted)
+        await cluster.advance(1_000)
+        (task,) = tasks
+        assert task is not None
+        task.cancel()
+        (failed,) = await cluster.until(RunFailed)
+        assert failed.error == "CancelledError"
+        assert failed.at_ms <= SLOT + 2_000
+        assert one.told(RunHandedOver) == []
+        await cluster.stop()
+
+    in_virtual_time(story)

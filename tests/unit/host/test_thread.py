@@ -125,7 +125,8 @@ def test_whatever_a_handler_raises_is_its_end_and_nobody_elses(
 @pytest.mark.parametrize("work_that_raises", [raiser, async_raiser, awaitable_raiser])
 def test_a_handler_that_cancels_itself_is_cancelled(work_that_raises: Callable[[BaseException], Work]) -> None:
     async def body(host: ThreadHost) -> None:
-        assert await ends_of(host, work_that_raises(asyncio.CancelledError())) == [Ended("cancelled")]
+        error = asyncio.CancelledError()
+        assert await ends_of(host, work_that_raises(error)) == [Ended("cancelled", error)]
 
     with_host(body)()
 
