@@ -83,14 +83,14 @@ def decide_claim(
     """
     lease_end = now_ms + claim.terms.lease_ms
     if same_slot is not None:
-        if same_slot.token == claim.token and same_slot.status == "running":
+        if same_slot.token == claim.token and _may_be_kept(same_slot, claim.terms, in_progress, now_ms):
             kept = replace(same_slot, lease_ends_at_ms=lease_end)
             return ClaimDecision(answer=Won(kept), runs=(kept,))
         return ClaimDecision(answer=LOST)
     if closing is not None:
         if closing.token != claim.token:
             return ClaimDecision(answer=LOST)
-        return _closed_again(claim, closing, in_progress, lease_end)
+        return _closed_again(claim, closing, in_progress, now_ms)
     if claim.slot_ms <= floor_ms:
         return ClaimDecision(answer=LOST)
 
@@ -124,7 +124,7 @@ def decide_take_up(
     if run is None or run.final:
         return TakeUpDecision(answer=LOST)
     lease_end = now_ms + ask.terms.lease_ms
-    if run.token == ask.token and run.status == "running":
+    if run.token == ask.token and _may_be_kept(run, ask.terms, in_progress, now_ms):
         kept = replace(run, lease_ends_at_ms=lease_end)
         return TakeUpDecision(answer=Won(kept), run=kept)
     if run.live(now_ms) or run.fence != ask.seen_fence:
@@ -132,7 +132,7 @@ def decide_take_up(
     if _attempt_after(run) > _allowed(run, ask.terms):
         ended = interrupt(run, now_ms)
         return TakeUpDecision(answer=Spent(ended), run=ended)
-    if ask.terms.overlap == "skip" and any(other.live(now_ms) for other in in_progress if other.run_id != run.run_id):
+    if ask.terms.overlap == "skip" and _another_lives(run, in_progress, now_ms):
         return TakeUpDecision(answer=LOST)
     fence = next_fence(last_fence, now_ms)
     taken = _taken_up(run, ask.token, ask.instance_id, fence, now_ms, lease_end)
@@ -209,10 +209,22 @@ def _by_age(run: Run) -> tuple[int, str]:
     return run.scheduled_at_ms, run.run_id
 
 
-def _closed_again(claim: Claim[LeaseTerms], closing: Skip, in_progress: Sequence[Run], lease_end: int) -> ClaimDecision:
+def _may_be_kept(run: Run, terms: LeaseTerms, in_progress: Sequence[Run], now_ms: int) -> bool:
+    """Whether a repeated request finds its run as it left it: also with a lease that has run out, unless another run
+    of the task has got one since. Then it is owed, as it was before it was asked for again."""
+    if run.status != "running":
+        return False
+    return run.live(now_ms) or terms.overlap != "skip" or not _another_lives(run, in_progress, now_ms)
+
+
+def _another_lives(run: Run, in_progress: Sequence[Run], now_ms: int) -> bool:
+    return any(other.live(now_ms) for other in in_progress if other.run_id != run.run_id)
+
+
+def _closed_again(claim: Claim[LeaseTerms], closing: Skip, in_progress: Sequence[Run], now_ms: int) -> ClaimDecision:
     for run in in_progress:
-        if run.token == claim.token and run.status == "running":
-            kept = replace(run, lease_ends_at_ms=lease_end)
+        if run.token == claim.token and _may_be_kept(run, claim.terms, in_progress, now_ms):
+            kept = replace(run, lease_ends_at_ms=now_ms + claim.terms.lease_ms)
             return ClaimDecision(answer=Closed(closing.reason, took_up=kept), runs=(kept,))
     return ClaimDecision(answer=Closed(closing.reason))
 

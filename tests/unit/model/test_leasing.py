@@ -546,3 +546,40 @@ def test_an_interrupted_run_is_final_and_says_whose_attempt_was_the_last() -> No
 
 def test_an_attempt_that_was_given_back_is_not_ended_again() -> None:
     assert interrupt(handed_over(), NOW).attempts == handed_over().attempts
+
+
+# ------------------------------------------------------------------ asked again after the lease has run out
+
+
+def test_a_lease_that_ran_out_is_not_kept_by_asking_again_while_another_run_holds_one() -> None:
+    mine = run_out(run_id=f"n/t/{SLOT}", slot_ms=SLOT, token="mine")
+    other = run(slot_ms=SLOT + 1_000)
+    assert decide(claim(), mine, other, same_slot=mine) == ClaimDecision(answer=LOST)
+    kept = decide(claim(terms=terms(overlap="allow")), mine, other, same_slot=mine).answer
+    assert isinstance(kept, Won)
+    alone = decide(claim(), mine, run_out(run_id="n/t/1"), same_slot=mine).answer
+    assert isinstance(alone, Won)
+    assert alone.run.lease_ends_at_ms == NOW + 15_000
+
+
+def test_a_live_lease_is_kept_by_asking_again_whatever_else_is_live() -> None:
+    mine = replace(run(token="mine"), run_id=f"n/t/{SLOT}", slot_ms=SLOT)
+    assert isinstance(decide(claim(), mine, run(slot_ms=SLOT + 1_000), same_slot=mine).answer, Won)
+
+
+def test_a_run_that_was_taken_up_is_not_kept_by_asking_again_while_another_run_holds_a_lease() -> None:
+    mine, other = run_out(token="mine"), run(slot_ms=SLOT + 1_000)
+    ask = TakeUp(task="t", run_id=mine.run_id, seen_fence=FENCE - 1, token="mine", instance_id="me", terms=terms())
+    decision = decide_take_up(ask, now_ms=NOW, last_fence=FENCE, run=mine, in_progress=[mine, other])
+    assert decision == TakeUpDecision(answer=LOST)
+    decision = decide_take_up(ask, now_ms=NOW, last_fence=FENCE, run=mine, in_progress=[mine])
+    assert isinstance(decision.answer, Won)
+
+
+def test_a_slot_that_was_closed_for_a_run_is_still_closed_when_that_run_may_not_be_kept() -> None:
+    mine, other = run_out(token="mine"), run(slot_ms=SLOT + 1_000)
+    closing = Skip(task="t", slot_ms=SLOT, reason="overlap", instance_id="me", at_ms=NOW - 9_000, token="mine")
+    assert decide(claim(), mine, other, closing=closing).answer == Closed("overlap")
+    kept = decide(claim(), mine, closing=closing).answer
+    assert isinstance(kept, Closed)
+    assert kept.took_up is not None
