@@ -192,6 +192,38 @@ class OverlapConformance(Kit[LeaseBackend]):
         assert len((await b.survey("b", 15_000)).owed) == 1
 
     @scenario
+    async def test_a_finished_run_in_the_same_batch_is_in_nobody_s_way(self) -> None:
+        backend = await self.client()
+        done = await self.win(backend, self.ask("t", self.slot(-1), overlap="skip", max_attempts=1))
+        await backend.finish([finish(done)])
+
+        lost, free = await self.claim(
+            backend,
+            self.ask("t", self.slot(-1), by="b", overlap="skip", max_attempts=1),
+            self.ask("t", self.slot(0), by="b", overlap="skip", max_attempts=1),
+        )
+
+        assert lost == LOST
+        assert won(free).slot_ms == self.slot(0)
+        assert [run.status for run in await backend.history("t", 10)] == ["running", "succeeded"]
+
+    @scenario
+    async def test_a_run_that_was_just_taken_up_in_the_same_batch_is_live(self) -> None:
+        backend = await self.client()
+        await self.win(backend, self.ask("t", self.slot(-2), lease_ms=2_000, overlap="skip"))
+        await self.pass_time(2_000)
+
+        first, second = await self.claim(
+            backend,
+            self.ask("t", self.slot(-1), by="b", overlap="skip"),
+            self.ask("t", self.slot(0), by="b", overlap="skip"),
+        )
+
+        assert isinstance(first, Closed)
+        assert first.took_up is not None
+        assert second == Closed("overlap")
+
+    @scenario
     async def test_a_closed_slot_stays_closed_after_a_restart(self) -> None:
         a = await self.client("a")
         await a.register([record()])
