@@ -150,10 +150,11 @@ class Worker:
             stopping = self._gather(readers, writers, wait=not readers and not writers)
             if stopping:
                 break
-            self._expire(readers)
-            self._expire(writers)
             waited = self._read(readers) if readers else False
             waited |= self._write(writers) if writers else False
+            # After the try, so that each has at least one, however short its time.
+            self._expire(readers)
+            self._expire(writers)
             if waited:
                 # SQLite refuses some locks without waiting for them.
                 time.sleep(SLICE_MS / 10_000)

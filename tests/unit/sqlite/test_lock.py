@@ -59,6 +59,13 @@ async def test_a_lock_past_the_limit_is_unavailable_and_nothing_was_applied(tmp_
 
 
 @on_a_loop
+async def test_a_call_with_hardly_any_time_is_tried_once(tmp_path: Path) -> None:
+    async with opened(tmp_path / "x.db", busy_timeout_ms=1) as backend:
+        for slot in range(20):
+            await win(backend, slot)
+
+
+@on_a_loop
 async def test_the_lease_of_a_claim_that_waited_begins_after_the_wait(tmp_path: Path) -> None:
     async with opened(tmp_path / "x.db") as backend:
         before = (await backend.survey("a", 15_000)).store_now_ms
