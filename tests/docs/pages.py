@@ -5,6 +5,7 @@ A block may have a comment on the line before its fence, which says how it is te
     <!-- not run: reason -->            it cannot run here; the number of these is limited
     <!-- program: name.py until "x" --> a whole program: started, told to stop once it has printed x, must end well
     <!-- program: name.py x4 until "x" -->  the same in four processes at once
+    <!-- command until "x" -->          one command: started, told to stop once it has printed x, must end well
     <!-- file: name.py -->              written to disk for the blocks below it, one of which must name it
     <!-- fresh -->                      Python that begins with an empty namespace
     <!-- prints -->                     what the Python block before it prints
@@ -22,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 _FENCE = re.compile(r"^```(\w*)\s*$")
-_MARKER = re.compile(r"^<!-- (not run|program|file|fresh|prints|timeline)(?:: (.*))? -->$")
+_MARKER = re.compile(r"^<!-- (not run|program|command|file|fresh|prints|timeline)(?::? (.*))? -->$")
 _HEADING = re.compile(r"^(#{1,6}) (.+?)\s*$")
 _LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 

@@ -9,10 +9,12 @@ import inspect
 import io
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
+import tomllib
 import types
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -25,6 +27,7 @@ SOON_S = 30
 """Longer than anything that is waited for takes; a wait that reaches it has failed."""
 
 _PROGRAM = re.compile(r'(\S+\.py)(?: x(\d+))?(?: until "(.+)")?')
+_UNTIL = re.compile(r'until "(.+)"')
 _COMMANDS = ("anarchon", "python")
 
 
@@ -59,6 +62,7 @@ class Runner:
         by_marker = {
             "not run": _nothing,
             "program": self._program,
+            "command": self._command_until,
             "file": self._file,
             "prints": self._prints,
             "timeline": _timeline,
@@ -68,6 +72,7 @@ class Runner:
             "pycon": self._session,
             "sh": self._shell,
             "console": self._console,
+            "toml": _toml,
             "text": _nothing,
         }
         return by_marker.get(block.marker) or by_language[block.language]
@@ -133,6 +138,13 @@ class Runner:
             line, shell=True, cwd=self.directory, env=environment(), timeout=SOON_S, check=False, **_TEXT
         )
 
+    def _command_until(self, block: Block) -> None:
+        match = _UNTIL.fullmatch(block.argument)
+        assert match is not None, block.argument
+        words = shlex.split(block.text)
+        assert words[0] in _COMMANDS, block.text
+        run_until(self.directory, words, name=words[0], until=match[1])
+
     def _file(self, block: Block) -> None:
         self._write(block.argument, block.text)
         self.files_unused.add(block.argument)
@@ -155,20 +167,23 @@ def run_programs(directory: Path, name: str, *, count: int = 1, until: str | Non
 
     Without a text they are waited for until they end by themselves.
     """
+    command = [sys.executable, "-W", "error", name]
+    return run_until(directory, command, name=name, count=count, until=until, times=times)
+
+
+def run_until(
+    directory: Path, command: list[str], *, name: str, count: int = 1, until: str | None = None, times: int = 1
+) -> str:
+    """As `run_programs`, with any command."""
     paths = [directory / f"{name}.{number}.out" for number in range(count)]
     processes: list[subprocess.Popen[bytes]] = []
     try:
         for path in paths:
             with path.open("wb") as out:
-                processes.append(
-                    subprocess.Popen(
-                        [sys.executable, "-W", "error", name],
-                        cwd=directory,
-                        env=environment(),
-                        stdout=out,
-                        stderr=subprocess.STDOUT,
-                    )
+                process = subprocess.Popen(
+                    command, cwd=directory, env=environment(), stdout=out, stderr=subprocess.STDOUT
                 )
+            processes.append(process)
         if until is not None:
             _wait_for(paths, until, times, processes)
             for process in processes:
@@ -221,6 +236,10 @@ _TEXT: dict[str, Any] = {
 
 def _nothing(block: Block) -> None:
     pass
+
+
+def _toml(block: Block) -> None:
+    tomllib.loads(block.text)
 
 
 def _timeline(block: Block) -> None:

@@ -6,11 +6,14 @@ import re
 from pathlib import Path
 
 import pytest
+import typer.core
+import typer.main
 
+from anarchon.cli.app import app
 from tests.docs.pages import ROOT, Block, Page, page, pages
 from tests.docs.running import Runner, run_programs
 
-MOST_NOT_RUN = 6
+MOST_NOT_RUN = 4
 BLOCKS = [block for each in pages() for block in each.blocks]
 
 
@@ -45,7 +48,7 @@ def test_the_blocks_that_do_not_run_are_few_and_say_why() -> None:
 
 
 def test_a_block_is_of_a_kind_that_is_checked() -> None:
-    known = {"python", "pycon", "sh", "console", "text"}
+    known = {"python", "pycon", "sh", "console", "text", "toml"}
 
     assert [block.where for block in BLOCKS if block.language not in known and block.marker != "not run"] == []
 
@@ -63,6 +66,24 @@ def test_every_target_of_make_that_a_page_names_is_there() -> None:
 
     assert named <= targets
     assert {"demo", "test"} <= named
+
+
+def test_every_option_of_the_command_line_that_a_page_names_is_there() -> None:
+    commands = typer.main.get_command(app)
+    assert isinstance(commands, typer.core.TyperGroup)
+    known = {
+        name: {text for parameter in command.params for text in parameter.opts}
+        for name, command in commands.commands.items()
+    }
+    named = [
+        (each.name, call[0], flag)
+        for each in pages()
+        for call in re.findall(r"\banarchon (demo|run|next|history)\b([^`\n]*)", each.text)
+        for flag in re.findall(r"(?<=\s)--?[a-z][\w-]*", call[1])
+    ]
+
+    assert named
+    assert [found for found in named if found[2] not in known[found[1]]] == []
 
 
 def test_a_block_that_does_not_do_what_it_says_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

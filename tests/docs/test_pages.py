@@ -130,6 +130,13 @@ def test_a_page_speaks_only_of_what_is_there(each: Page) -> None:
     assert [line for line in text.splitlines() if NOT_THERE.search(line)] == []
 
 
+def test_the_changelog_speaks_only_of_what_is_there() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+    assert "## Unreleased" in text
+    assert [line for line in text.splitlines() if NOT_THERE.search(line)] == []
+
+
 def test_the_readme_says_in_one_place_what_is_not_there() -> None:
     missing = page("README.md").section("What is not there yet")
 
