@@ -32,10 +32,10 @@ def test_four_processes_of_the_readme_run_each_slot_once(tmp_path: Path) -> None
     (block,) = [block for block in page("README.md").blocks if block.argument.startswith("workers.py x4")]
     (tmp_path / "workers.py").write_text(block.text, encoding="utf-8")
 
-    printed = run_programs(tmp_path, "workers.py", count=4, until="slot ", times=3)
+    printed = run_programs(tmp_path, "workers.py", count=4, until="slot ", times=2)
 
     slots = re.findall(r"slot ([\d:]+) in process \d+", printed)
-    assert len(slots) >= 3
+    assert len(slots) >= 2
     assert len(set(slots)) == len(slots)
     assert all(int(slot[-2:]) % 2 == 0 for slot in slots)
 
