@@ -37,7 +37,14 @@ LAG_LIMIT_MS = 1_000
 
 MOST_AT_ONCE = 1_000
 BUSY_LOOK_MS = 250
+OWN_LOOK_MS = 50
+
 CATCH_BREATH_MS = 500
+"""After a late answer the run of that slot may be over in a moment, and must not close the next one: so long the
+losers of a slot wait at least before they ask for the next, ms. Its winner waits until its outcome is stored."""
+
+SLOW_MS = 250
+"""A slot that was answered more than this after its turn is behind, ms."""
 
 
 @dataclass(slots=True, eq=False)
@@ -52,6 +59,10 @@ class Ask:
     in_flight: bool = False
     unknown: bool = False
     """A request was sent and no answer came."""
+    since: float = 0.0
+    """When it could have been sent first."""
+    after_own: bool = False
+    """Ready before `ready_at` once no run of the task is held here."""
     busy: bool = False
     """It was kept back for want of room, or because the application's loop lags."""
 
@@ -64,6 +75,8 @@ class Claimer:
         self._runner = runner
         self._recorder = recorder
         self._queues: dict[str, deque[Ask]] = {}
+        self._breath: dict[str, tuple[float, bool]] = {}
+        """Until when the next slot of a task waits after a late answer, and whether the slot before was won here."""
         self._flying = 0
         self._landed = asyncio.Event()
         self._landed.set()
@@ -81,12 +94,18 @@ class Claimer:
         """These slots are due and their jitter has passed."""
         now = self._env.clock.monotonic_ms()
         for task, slot_ms in due:
-            ask = Ask(task=task, slot_ms=slot_ms, token=self._env.token(), reason=reason, ready_at=now)
+            ask = Ask(task=task, slot_ms=slot_ms, token=self._env.token(), reason=reason, ready_at=now, since=now)
             queue = self._queues.setdefault(task.name, deque())
             queue.append(ask)
             if len(queue) > 1:
                 self._thin_out(queue)
+            else:
+                self._let_breathe(ask)
         self.pump()
+
+    def _let_breathe(self, ask: Ask) -> None:
+        until, ask.after_own = self._breath.pop(ask.task.name, (ask.ready_at, False))
+        ask.ready_at = max(ask.ready_at, until)
 
     def _thin_out(self, queue: deque[Ask]) -> None:
         """After a sleep or an outage only the newest slot is asked for; one whose answer is lost must be settled."""
@@ -118,8 +137,8 @@ class Claimer:
             head = self._head(name, wall)
             if head is None or head.in_flight:
                 continue
-            if head.ready_at > now:
-                next_look = min(next_look, head.ready_at)
+            if head.ready_at > now and not (head.after_own and not self._runner.holds(name)):
+                next_look = min(next_look, now + OWN_LOOK_MS if head.after_own else head.ready_at)
             elif (head.task.is_async and lagging) or room <= len(batch):
                 head.busy = True
                 self._kept_back = True
@@ -232,14 +251,16 @@ class Claimer:
         env = self._env
         until = trust_deadline(sent, env.settings.lease_ms) if env.lease is not None else float("inf")
         grants: list[Grant] = []
-        breath_until = env.clock.monotonic_ms() + CATCH_BREATH_MS * (0.2 + env.rng.random())
+        now, draw = env.clock.monotonic_ms(), env.rng.random()
         for ask, answer in zip(asks, answers, strict=True):
             ask.in_flight = False
             queue = self._queues[ask.task.name]
             queue.popleft()
+            if ask.task.settings.overlap == "skip" and (queue or now - ask.since > SLOW_MS):
+                # The run of this slot may be over in a moment, here or elsewhere: it must not close the next one.
+                self._breath[ask.task.name] = now + CATCH_BREATH_MS * (1 + 2 * draw), isinstance(answer, Won)
             if queue:
-                # A backlog: the run of the slot before may be over in a moment, here or elsewhere.
-                queue[0].ready_at = max(queue[0].ready_at, breath_until)
+                self._let_breathe(queue[0])
             else:
                 del self._queues[ask.task.name]
             if isinstance(answer, Won):

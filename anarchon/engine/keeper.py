@@ -48,6 +48,10 @@ class LeaseKeeper:
             if not self._held:
                 self._holding.clear()
 
+    def holds(self, task: str) -> bool:
+        """Whether a lease of this task is kept."""
+        return any(active.task.name == task for active in self._held.values())
+
     @property
     def held(self) -> int:
         """How many leases are kept."""

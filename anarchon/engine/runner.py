@@ -367,6 +367,10 @@ class Runner:
             self._look_timer.cancel()
             self._look_timer = None
 
+    def holds(self, task: str) -> bool:
+        """Whether a run of this task is held here: its outcome is not stored."""
+        return self.keeper is not None and self.keeper.holds(task)
+
     async def quiet(self) -> None:
         """Return once no handler of a held run is running."""
         await self._quiet.wait()

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from anarchon.engine.recorder import MOST_SKIPS
-from anarchon.model.events import BackendAway, BackendBack, RunStarted, SchedulerStopped
+from anarchon.model.asks import Claim, Finish, LeaseOutcome, LeaseTerms
+from anarchon.model.events import BackendAway, BackendBack, RunStarted, SchedulerStopped, SlotSkipped
 from anarchon.protocol import ClaimBackend, LeaseBackend
 from anarchon.testing import Call, Fault, Faults, FaultyClaimBackend, FaultyLeaseBackend
 from anarchon.times.schedule import every
@@ -200,6 +202,55 @@ def test_the_first_call_after_a_reconnect_may_fail_too() -> None:
         recent = {event.slot_ms for event in one.told(RunStarted) if event.at_ms > faults_end + 10 * SECOND}
         assert len(recent) >= 19
         assert one.engine.snapshot().backend_away is False
+        await cluster.stop()
+
+    in_virtual_time(story)
+
+
+class Lockable(FaultyLeaseBackend):
+    """A store behind a lock that another program may hold. What it is asked meanwhile is done when that lets go."""
+
+    def __init__(self, inner: LeaseBackend, cluster: Cluster, free: asyncio.Event, finish_ms: int) -> None:
+        super().__init__(inner, Faults(cluster.clock))
+        self._cluster = cluster
+        self._free = free
+        self._finish_ms = finish_ms
+
+    async def claim(self, claims: Sequence[Claim[LeaseTerms]]) -> Sequence[LeaseOutcome]:
+        await self._free.wait()
+        return await super().claim(claims)
+
+    async def finish(self, finishes: Sequence[Finish]) -> Sequence[bool]:
+        await self._free.wait()
+        await self._cluster.clock.sleep_ms(self._finish_ms)
+        return await super().finish(finishes)
+
+
+@pytest.mark.parametrize("finish_ms", [20, 150])
+@pytest.mark.parametrize("seed", range(6))
+def test_after_a_store_stood_still_for_three_seconds_no_slot_is_closed_by_the_late_run_before_it(
+    seed: int, finish_ms: int
+) -> None:
+    async def story() -> None:
+        cluster = Cluster()
+        free = asyncio.Event()
+        free.set()
+        tasks = [make_task(f"t{n}", every("1s"), jitter_ms=250) for n in range(8)]
+        for number in range(4):
+            instance = cluster.make(
+                tasks, wrap=lambda backend, _: Lockable(backend, cluster, free, finish_ms), seed=10 * seed + number
+            )
+            await instance.engine.start()
+        # Every outcome is stored when the lock is taken: what is in progress then is in progress for the others.
+        await cluster.advance(5 * SECOND + 600)
+        free.clear()
+        await cluster.advance(3 * SECOND)
+        free.set()
+        await cluster.advance(12 * SECOND)
+        assert cluster.told(SlotSkipped) == []
+        for n in range(8):
+            slots = [event.slot_ms or 0 for event in cluster.told(RunStarted, task=f"t{n}")]
+            assert sorted(slots) == [START_MS + k * SECOND for k in range(1, 21)]
         await cluster.stop()
 
     in_virtual_time(story)
