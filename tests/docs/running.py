@@ -39,6 +39,8 @@ class Runner:
         self.directory = directory
         self.files_unused: set[str] = set()
         self.printed = ""
+        self.printed_by: dict[str, str] = {}
+        """What each program has printed."""
         self._loop = asyncio.Runner()
         self._module = self._new_module()
 
@@ -159,7 +161,8 @@ class Runner:
         assert match is not None, block.argument
         name, count, until = match[1], int(match[2] or 1), match[3]
         self._write(name, block.text)
-        self.printed = run_programs(self.directory, name, count=count, until=until)
+        self.printed = run_programs(self.directory, name, count=count, until=until, times=min(count, 2))
+        self.printed_by[name] = self.printed
 
 
 def run_programs(directory: Path, name: str, *, count: int = 1, until: str | None = None, times: int = 1) -> str:
@@ -253,7 +256,8 @@ def _compiled(text: str, where: str, mode: str) -> types.CodeType:
 
 
 async def _awaited(code: types.CodeType, namespace: dict[str, Any]) -> Any:
-    return await eval(code, namespace)
+    async with asyncio.timeout(SOON_S):
+        return await eval(code, namespace)
 
 
 def _exchanges(text: str, prompt: str, more: str) -> list[tuple[str, str]]:

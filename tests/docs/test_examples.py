@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.core
@@ -11,7 +13,7 @@ import typer.main
 
 from anarchon.cli.app import app
 from tests.docs.pages import ROOT, Block, Page, page, pages
-from tests.docs.running import Runner, run_programs
+from tests.docs.running import Runner
 
 MOST_NOT_RUN = 4
 BLOCKS = [block for each in pages() for block in each.blocks]
@@ -22,22 +24,30 @@ BLOCKS = [block for each in pages() for block in each.blocks]
 @pytest.mark.parametrize("each", [each for each in pages() if each.blocks], ids=lambda each: each.name)
 def test_every_block_of_a_page_does_what_it_says(each: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    runner = Runner(each, tmp_path)
 
-    Runner(each, tmp_path).run()
+    runner.run()
 
-
-@pytest.mark.slow
-@pytest.mark.processes
-def test_four_processes_of_the_readme_run_each_slot_once(tmp_path: Path) -> None:
-    (block,) = [block for block in page("README.md").blocks if block.argument.startswith("workers.py x4")]
-    (tmp_path / "workers.py").write_text(block.text, encoding="utf-8")
-
-    printed = run_programs(tmp_path, "workers.py", count=4, until="slot ", times=2)
-
-    slots = re.findall(r"slot ([\d:]+) in process \d+", printed)
-    assert len(slots) >= 2
+    # The four processes of the README; no other page prints such lines.
+    slots = re.findall(r"^slot ([\d:]+) in process \d+$", runner.printed_by.get("workers.py", ""), re.MULTILINE)
     assert len(set(slots)) == len(slots)
-    assert all(int(slot[-2:]) % 2 == 0 for slot in slots)
+    assert len(slots) >= 2 or each.name != "README.md"
+
+
+def test_the_web_application_of_the_readme_starts_the_scheduler_and_stops_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (block,) = [block for block in page("README.md").blocks if "lifespan" in block.text]
+    shown: dict[str, Any] = {}
+    exec(compile(block.text, block.where, "exec", dont_inherit=True), shown)
+
+    async def serve() -> str:
+        async with shown["lifespan"](None):
+            return str(shown["scheduler"].status().state)
+
+    assert asyncio.run(serve()) == "running"
+    assert shown["scheduler"].status().state == "stopped"
 
 
 def test_the_blocks_that_do_not_run_are_few_and_say_why() -> None:
