@@ -13,7 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pytest
 
@@ -31,9 +31,7 @@ from anarchon import (
 )
 from anarchon.testing import MemoryBackend
 from anarchon_sqlite import SQLiteBackend
-
-LIMIT_S = 60
-"""For how long a test waits for what never comes."""
+from tests.scenarios.counting import LIMIT_S, Count
 
 MakeBackend: TypeAlias = Callable[[], LeaseBackend]
 
@@ -44,28 +42,6 @@ def make_backend(request: pytest.FixtureRequest, tmp_path: Path) -> MakeBackend:
     url = f"memory://{request.node.name}"
     path = tmp_path / "store.db"
     return (lambda: MemoryBackend(url)) if request.param == "memory" else lambda: SQLiteBackend(path)
-
-
-class Count:
-    """Counts events by kind on the application's loop, and lets a story wait for a number of one kind."""
-
-    def __init__(self, scheduler: Scheduler[Any]) -> None:
-        self.events: list[Event] = []
-        self._news = asyncio.Event()
-        scheduler.events.on(Event, self._hear)
-
-    def _hear(self, event: Event) -> None:
-        self.events.append(event)
-        self._news.set()
-
-    def of(self, kind: type[Event], task: str | None = None) -> list[Event]:
-        return [e for e in self.events if isinstance(e, kind) and (task is None or getattr(e, "task", None) == task)]
-
-    async def until(self, kind: type[Event], count: int, task: str | None = None) -> None:
-        async with asyncio.timeout(LIMIT_S):
-            while len(self.of(kind, task)) < count:
-                self._news.clear()
-                await self._news.wait()
 
 
 @pytest.fixture
