@@ -502,6 +502,7 @@ def test_a_held_run_is_given_back_and_owed_at_once(held: Run) -> None:
         lease_ends_at_ms=0,
         attempts=(replace(held.attempts[0], status="handed-over", ended_at_ms=NOW, started_at_ms=989_010),),
     )
+    assert stored is not None
     assert stored.owed(0)
 
 
