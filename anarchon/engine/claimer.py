@@ -43,6 +43,9 @@ CATCH_BREATH_MS = 500
 """After a late answer the run of that slot may be over in a moment, and must not close the next one: so long the
 losers of a slot wait at least before they ask for the next, ms. Its winner waits until its outcome is stored."""
 
+MOST_OF_GAP = 0.25
+"""No such wait takes more of the time between two slots than this: who waited for longer would never catch up."""
+
 SLOW_MS = 250
 """A slot that was answered more than this after its turn is behind, ms."""
 
@@ -258,7 +261,8 @@ class Claimer:
             queue.popleft()
             if ask.task.settings.overlap == "skip" and (queue or now - ask.since > SLOW_MS):
                 # The run of this slot may be over in a moment, here or elsewhere: it must not close the next one.
-                self._breath[ask.task.name] = now + CATCH_BREATH_MS * (1 + 2 * draw), isinstance(answer, Won)
+                breath = min(CATCH_BREATH_MS * (1 + 2 * draw), _gap_after(ask) * MOST_OF_GAP)
+                self._breath[ask.task.name] = now + breath, isinstance(answer, Won)
             if queue:
                 self._let_breathe(queue[0])
             else:
@@ -306,6 +310,11 @@ class Claimer:
         for ask in chain.from_iterable(self._queues.values()):
             self._skip(ask, "claim-unknown" if ask.unknown else "stopping")
         self._queues.clear()
+
+
+def _gap_after(ask: Ask) -> float:
+    following = ask.task.schedule.next(ask.slot_ms)
+    return float("inf") if following is None else following - ask.slot_ms
 
 
 def terms_of(task: EngineTask, lease_ms: int) -> LeaseTerms:
