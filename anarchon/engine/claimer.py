@@ -49,6 +49,9 @@ MOST_OF_GAP = 0.25
 SLOW_MS = 250
 """A slot that was answered more than this after its turn is behind, ms."""
 
+UNNOTICED_MS = 4_000
+"""For how long the return of a store may go unnoticed: a call that hangs and the wait before the next, ms."""
+
 
 @dataclass(slots=True, eq=False)
 class Ask:
@@ -68,6 +71,8 @@ class Ask:
     """Ready before `ready_at` once no run of the task is held here."""
     busy: bool = False
     """It was kept back for want of room, or because the application's loop lags."""
+    replaces: tuple[int, int] | None = None
+    """The first and the last slot that will not be asked for since this one is newer; told when it is answered."""
 
 
 class Claimer:
@@ -114,14 +119,18 @@ class Claimer:
         """After a sleep or an outage only the newest slot is asked for; one whose answer is lost must be settled."""
         newest = queue[-1]
         oldest = next((ask for ask in queue if not ask.in_flight and not ask.unknown), newest)
-        if newest.slot_ms - oldest.slot_ms <= HICCUP_MS and oldest.reason != "catch-up":
+        span_ms = UNNOTICED_MS if self._env.away_ms > HICCUP_MS else HICCUP_MS
+        if newest.slot_ms - oldest.slot_ms <= span_ms and oldest.reason != "catch-up":
             return
-        kept = [ask for ask in queue if ask.in_flight or ask.unknown or ask is newest]
+        # While the store is away, its return may be noticed a little late: a slot after it must not be dropped.
+        since_ms = newest.slot_ms - (UNNOTICED_MS if self._env.away_ms > HICCUP_MS else 0)
+        kept = [ask for ask in queue if ask.in_flight or ask.unknown or ask.slot_ms >= since_ms]
         dropped = [ask for ask in queue if ask not in kept]
         queue.clear()
         queue.extend(kept)
         if dropped:
-            self._skip(dropped[0], "superseded", until_ms=dropped[-1].slot_ms if len(dropped) > 1 else None)
+            first = min(ask.slot_ms if ask.replaces is None else ask.replaces[0] for ask in (*dropped, newest))
+            newest.replaces = first, dropped[-1].slot_ms
 
     # ---------------------------------------------------------------- sending
 
@@ -142,6 +151,8 @@ class Claimer:
                 continue
             if head.ready_at > now and not (head.after_own and not self._runner.holds(name)):
                 next_look = min(next_look, now + OWN_LOOK_MS if head.after_own else head.ready_at)
+            elif self._recorder.is_behind(name):
+                next_look = min(next_look, now + OWN_LOOK_MS)
             elif (head.task.is_async and lagging) or room <= len(batch):
                 head.busy = True
                 self._kept_back = True
@@ -257,6 +268,7 @@ class Claimer:
         now, draw = env.clock.monotonic_ms(), env.rng.random()
         for ask, answer in zip(asks, answers, strict=True):
             ask.in_flight = False
+            self._tell_superseded(ask)
             queue = self._queues[ask.task.name]
             queue.popleft()
             if ask.task.settings.overlap == "skip" and (queue or now - ask.since > SLOW_MS):
@@ -282,8 +294,16 @@ class Claimer:
         if grants:
             self._runner.begin(grants)
 
-    def _skip(self, ask: Ask, reason: SkipReason, until_ms: int | None = None) -> None:
-        self.skip(ask.task, ask.slot_ms, reason, until_ms)
+    def _skip(self, ask: Ask, reason: SkipReason) -> None:
+        self._tell_superseded(ask)
+        self.skip(ask.task, ask.slot_ms, reason)
+
+    def _tell_superseded(self, ask: Ask) -> None:
+        """Once for all that a newer slot has replaced, however long the store was away."""
+        if ask.replaces is not None:
+            first, last = ask.replaces
+            ask.replaces = None
+            self.skip(ask.task, first, "superseded", last if last > first else None)
 
     def skip(self, task: EngineTask, slot_ms: int, reason: SkipReason, until_ms: int | None = None) -> None:
         """This instance will not run the slot. Others may: nothing is closed."""

@@ -137,6 +137,11 @@ class Env:
         """Whether the last call to the store failed."""
         return self._away_since is not None
 
+    @property
+    def away_ms(self) -> float:
+        """For how long calls to the store have failed, ms; 0 while it answers."""
+        return 0.0 if self._away_since is None else self.clock.monotonic_ms() - self._away_since
+
     def _failed(self, error: BackendError, asked_at: float) -> None:
         self.counters.backend_errors += 1
         if asked_at < self._answered_at:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from anarchon.engine.env import Env
@@ -34,15 +34,28 @@ class Recorder:
         self._idle = asyncio.Event()
         self._idle.set()
         self._flush_skips = False
+        self._unstored: dict[str, str] = {}
+        """The runs whose outcome or hand-over waits to be stored, each with its task."""
+        self._failing = False
+
+    def has(self, run_id: str) -> bool:
+        """Whether this instance has an outcome of the run that the store may not have: it must not take the run up."""
+        return run_id in self._unstored
+
+    def is_behind(self, task: str) -> bool:
+        """Whether outcomes of the task could not be stored yet: a claim would meet a run that is over as owed."""
+        return self._failing and task in self._unstored.values()
 
     def finish(self, finish: Finish, answered: Answered) -> None:
         """Store an outcome; `answered(True)` once it is taken, `answered(False)` when it is refused."""
         self._finishes.append((finish, answered))
+        self._unstored[finish.run_id] = finish.task
         self._want()
 
     def hand_over(self, ask: HandOver, answered: Answered) -> None:
         """Give a run back."""
         self._hand_overs.append((ask, answered))
+        self._unstored[ask.run_id] = ask.task
         self._want()
 
     def skip(self, skip: Skip) -> None:
@@ -75,7 +88,9 @@ class Recorder:
             while self._finishes or self._hand_overs or self._flush_skips:
                 try:
                     await self._write_once()
+                    self._failing = False
                 except BackendError:
+                    self._failing = True
                     await self._env.clock.sleep_ms(self._env.retry_delay_ms())
             self._idle.set()
 
@@ -84,6 +99,7 @@ class Recorder:
         if self._finishes:
             group = [self._finishes[index] for index in range(min(len(self._finishes), MOST_AT_ONCE))]
             taken = await self._env.ask(store.finish([finish for finish, _ in group]))
+            self._stored(finish.run_id for finish, _ in group)
             _answer(self._finishes, group, taken)
             self._flush_skips = bool(self._skips)
         elif self._hand_overs:
@@ -100,7 +116,12 @@ class Recorder:
     async def _write_hand_overs(self, store: LeaseBackend) -> None:
         group = [self._hand_overs[index] for index in range(min(len(self._hand_overs), MOST_AT_ONCE))]
         taken = await self._env.ask(store.hand_over([ask for ask, _ in group]))
+        self._stored(ask.run_id for ask, _ in group)
         _answer(self._hand_overs, group, taken)
+
+    def _stored(self, run_ids: Iterable[str]) -> None:
+        for run_id in run_ids:
+            self._unstored.pop(run_id, None)
 
 
 def _answer(

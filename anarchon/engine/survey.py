@@ -21,6 +21,9 @@ from anarchon.model.run import Run
 from anarchon.model.slots import survey_interval_ms, trust_deadline
 from anarchon.protocol import LeaseBackend
 
+AGAIN_MS = 250.0
+"""After how long a survey looks again at an owed run whose outcome this instance is about to store, ms."""
+
 SHORTEST_WAIT_MS = 20.0
 """Two surveys are at least this far apart, whatever asks for one, ms."""
 
@@ -37,12 +40,9 @@ class Survey:
         self._pending: dict[tuple[str, int], TakeUp] = {}
         """Take-ups whose answer is still out; asked again with the same token."""
         self._left_for_room = False
+        self._left_for_recorder = False
         self._wanted = asyncio.Event()
         self._timer: Timer | None = None
-
-    def soon(self) -> None:
-        """Survey as soon as may be: a lease of ours was found lost, or the like."""
-        self._wanted.set()
 
     def room_changed(self) -> None:
         """A run has ended here: an owed run that was left for want of room may be taken up now."""
@@ -89,6 +89,9 @@ class Survey:
         wait = survey_interval_ms(lease_ms, answer.shortest_other_lease_ms)
         if answer.earliest_lease_end_ms is not None:
             wait = min(wait, answer.earliest_lease_end_ms - answer.store_now_ms + 1)
+        if self._left_for_recorder:
+            self._left_for_recorder = False
+            wait = min(wait, AGAIN_MS)
         return wait
 
     async def _take_up(self, owed: Sequence[Run]) -> None:
@@ -98,6 +101,10 @@ class Survey:
         for run in owed:
             task = env.tasks.get(run.task)
             if task is None or run.fence is None or (run.run_id, run.fence) in self._pending:
+                continue
+            if self._recorder.has(run.run_id):
+                # It is over, or was given back, and the store will hear of it in a moment.
+                self._left_for_recorder = True
                 continue
             if room < 1 or (task.is_async and lagging):
                 self._left_for_room = True
