@@ -173,8 +173,9 @@ def store_of(store: MemoryStore | str | None, clock: Clock | Callable[[], int] |
     if isinstance(store, str):
         if not store.startswith(URL_SCHEME) or any(sign in store for sign in "?#@"):
             raise ConfigurationError(
-                f"{store!r} is not the URL of a memory store: write memory:// for one of its own, or memory://name "
-                "for one that is shared within this process; it takes no parameters"
+                # Not shown: it may be the URL of another store, with a password.
+                f"this text of {len(store)} characters is not the URL of a memory store: write memory:// for one of "
+                "its own, or memory://name for one that is shared within this process; it takes no parameters"
             )
         name = store.removeprefix(URL_SCHEME).strip("/")
         store = MemoryStore.named(name) if name else None
