@@ -17,6 +17,8 @@ from typing import Final, NoReturn, cast
 
 from anarchon.errors import InvalidCronError
 
+from .shown import shown
+
 ALL_MINUTES: Final = (1 << 60) - 1
 ALL_HOURS: Final = (1 << 24) - 1
 ALL_DOMS: Final = (1 << 32) - 2
@@ -115,7 +117,7 @@ def parse_cron(expr: str) -> CronExpr:
     """
     given = cast(object, expr)
     if not isinstance(given, str):
-        raise InvalidCronError(f'a cron expression is a text such as "0 2 * * *", not a {type(given).__name__}')
+        raise InvalidCronError(f'cron {shown(given)} is a {type(given).__name__}; give a text such as "0 2 * * *"')
     text = given.strip(" \t")
     if text[:1] == "@":
         text = _expand(text, given)
@@ -310,11 +312,20 @@ def _refuse_count(fields: list[str], given: str) -> NoReturn:
         hint = "give the zone as timezone=..., not in the expression"
     elif len(fields) == 6 and re.fullmatch(r"(?:[A-Za-z_+-]+/)+[A-Za-z0-9_+/-]+|UTC|GMT", fields[5]):
         hint = f"give the zone as timezone={fields[5]!r}, not in the expression"
+    elif not given.isascii():
+        hint = "write ASCII, with plain blanks between them: what looks like a blank may be another character"
+    elif any(field.startswith("#") for field in fields):
+        hint = "leave the comment out"
+    elif any("," in (field[0], field[-1]) for field in fields):
+        hint = "leave out the blanks beside a comma"
+    elif len(fields) == 1 and re.fullmatch(r"(?:[0-9]+(?:ms|[wdhms]))+", fields[0]):
+        hint = f"for a fixed interval use every(), which takes {fields[0]!r}"
     elif len(fields) in (6, 7):
         hint = "leave out seconds and years: write minute, hour, day of month, month, day of week"
     else:
         hint = "write minute, hour, day of month, month, day of week"
-    raise InvalidCronError(f"cron {_shown(given)}: five fields are needed and there are {len(fields)}; {hint}")
+    count = "is 1" if len(fields) == 1 else f"are {len(fields)}"
+    raise InvalidCronError(f"cron {_shown(given)}: five fields are needed and there {count}; {hint}")
 
 
 def _refuse_impossible(doms: int, months: int, given: str) -> None:

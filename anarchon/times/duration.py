@@ -8,6 +8,8 @@ from typing import Final, cast
 
 from anarchon.errors import InvalidIntervalError
 
+from .shown import shown
+
 UNITS: Final = (("w", 604_800_000), ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
 
 # From the first to the last instant that a datetime can hold.
@@ -40,14 +42,14 @@ def parse_interval(value: str | int | timedelta) -> int:
         found = int(given)
     else:
         raise InvalidIntervalError(
-            f"interval {_shown(given)} is a {type(given).__name__}; "
+            f"interval {shown(given)} is a {type(given).__name__}; "
             "give a text such as '5m', whole milliseconds as an int, or a timedelta"
         )
     if found <= 0:
-        raise InvalidIntervalError(f"interval {_shown(given)} is not longer than zero; give at least 1 ms")
+        raise InvalidIntervalError(f"interval {shown(given)} is not longer than zero; give at least 1 ms")
     if found > LONGEST_MS:
         raise InvalidIntervalError(
-            f"interval {_shown(given)} is longer than the calendar, years 1 to 9999; give at most {LONGEST_MS} ms"
+            f"interval {shown(given)} is longer than the calendar, years 1 to 9999; give at most {LONGEST_MS} ms"
         )
     return found
 
@@ -79,7 +81,7 @@ def format_interval(interval_ms: int) -> str:
 def _from_text(text: str) -> int:
     match = _TEXT.fullmatch(text)
     if match is None or not text:
-        raise InvalidIntervalError(f"interval {_shown(text)} {_reason(text)}; {_WAY_OUT}")
+        raise InvalidIntervalError(f"interval {shown(text)} {_reason(text)}; {_WAY_OUT}")
     total = 0
     for digits, (_, size) in zip(match.groups(), UNITS, strict=True):
         if digits:
@@ -105,11 +107,3 @@ def _reason(text: str) -> str:
     if parts and re.fullmatch(r"(?:[0-9]+(?:ms|[wdhms]))+", text):
         return "names a unit twice" if len(set(parts)) < len(parts) else "has its units in the wrong order"
     return "is not a duration"
-
-
-def _shown(value: object) -> str:
-    try:
-        text = repr(value)
-    except ValueError:  # an int of more digits than Python will print
-        return "with thousands of digits"
-    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -12,6 +12,7 @@ from anarchon.errors import InvalidBaselineError
 from .cron import ALL_DOMS, ALL_DOWS, ALL_MONTHS, CronExpr
 from .cron_next import CronSearch, Timezone, zone_of
 from .instants import FIRST_MS, LAST_MS, to_datetime, to_ms
+from .shown import shown
 from .zones import Zone
 
 DAY_MS: Final = 86_400_000
@@ -37,9 +38,9 @@ def parse_baseline(baseline: str) -> tuple[int, int]:
     """Hour and minute of a wall time "HH:MM", from "00:00" to "23:59". Raises InvalidBaselineError."""
     given = cast(object, baseline)
     if not isinstance(given, str) or _BASELINE.fullmatch(given) is None:
-        shown = ascii(given[:40]) if isinstance(given, str) else f"of type {type(given).__name__}"
+        what = ascii(given[:40]) if isinstance(given, str) else f"{shown(given)}, a {type(given).__name__},"
         raise InvalidBaselineError(
-            f'baseline {shown} is not a wall time; write two digits each, "HH:MM", from "00:00" to "23:59"'
+            f'baseline {what} is not a wall time; write two digits each, "HH:MM", from "00:00" to "23:59"'
         )
     return int(given[:2]), int(given[3:])
 

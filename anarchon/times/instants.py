@@ -8,6 +8,8 @@ from typing import Final, cast
 
 from anarchon.errors import InvalidInstantError
 
+from .shown import shown
+
 # What a datetime can hold in UTC; nothing outside is ever a slot.
 FIRST_MS: Final = -62_135_596_800_000
 LAST_MS: Final = 253_402_300_799_999
@@ -33,18 +35,18 @@ def to_ms(when: datetime | int) -> int:
             offset = given.utcoffset()
             found = None if offset is None else (given - _EPOCH) // _MILLISECOND
         except (OverflowError, ValueError) as error:
-            raise InvalidInstantError(f"instant {_shown(given)} cannot be told in UTC: {error}") from None
+            raise InvalidInstantError(f"instant {shown(given)} cannot be told in UTC: {error}") from None
         if found is None:
             raise InvalidInstantError(
-                f"datetime {_shown(given)} is naive, so instances in different zones would disagree; "
+                f"datetime {shown(given)} is naive, so instances in different zones would disagree; "
                 "give it a tzinfo, such as tzinfo=UTC"
             )
     elif isinstance(given, int) and not isinstance(given, bool):
         found = int(given)
     else:
-        raise InvalidInstantError(f"{_shown(given)} is not an instant but a {type(given).__name__}; {_WAY_OUT}")
+        raise InvalidInstantError(f"{shown(given)} is not an instant but a {type(given).__name__}; {_WAY_OUT}")
     if not FIRST_MS <= found <= LAST_MS:
-        raise InvalidInstantError(f"instant {_shown(given)} lies outside the years 1 to 9999; {_WAY_OUT}")
+        raise InvalidInstantError(f"instant {shown(given)} lies outside the years 1 to 9999; {_WAY_OUT}")
     return found
 
 
@@ -72,16 +74,16 @@ def parse_instant(when: datetime | str | int) -> int:
         return to_ms(when)
     match = _ISO.fullmatch(when)
     if match is None:
-        raise InvalidInstantError(f"{_shown(when)} is not an instant; {_WAY_OUT}")
+        raise InvalidInstantError(f"{shown(when)} is not an instant; {_WAY_OUT}")
     year, month, day, hour, minute, second, fraction, zulu, sign, off_hours, off_minutes = match.groups()
     if second == "60":
         raise InvalidInstantError(
-            f"instant {_shown(when)} names a leap second, which epoch time does not have; "
+            f"instant {shown(when)} names a leap second, which epoch time does not have; "
             "give the second before or after it"
         )
     if zulu is None and sign is None:
         raise InvalidInstantError(
-            f"instant {_shown(when)} has no offset, so instances in different zones would disagree; "
+            f"instant {shown(when)} has no offset, so instances in different zones would disagree; "
             'append "Z" for UTC or an offset such as "+02:00"'
         )
     try:
@@ -91,16 +93,8 @@ def parse_instant(when: datetime | str | int) -> int:
         wall = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second or 0))  # noqa: DTZ001
         aware = wall.replace(tzinfo=timezone(-shift if sign == "-" else shift))
     except ValueError as error:
-        raise InvalidInstantError(f"instant {_shown(when)} does not exist: {error}; {_WAY_OUT}") from None
+        raise InvalidInstantError(f"instant {shown(when)} does not exist: {error}; {_WAY_OUT}") from None
     found = to_ms(aware) + int(f"{fraction or '0':0<3}"[:3])
     if found > LAST_MS:
-        raise InvalidInstantError(f"instant {_shown(when)} lies outside the years 1 to 9999; {_WAY_OUT}")
+        raise InvalidInstantError(f"instant {shown(when)} lies outside the years 1 to 9999; {_WAY_OUT}")
     return found
-
-
-def _shown(value: object) -> str:
-    try:
-        text = repr(value)
-    except ValueError:  # an int of more digits than Python will print
-        return "with thousands of digits"
-    return text if len(text) <= 80 else f"{text[:77]}..."

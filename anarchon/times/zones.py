@@ -25,6 +25,7 @@ from typing import Final
 
 from anarchon.errors import InvalidTimezoneError
 
+from .shown import shown
 from .tzif import EPOCH_ORDINAL, ZoneData, first_day, parse_tzif, year_of
 
 # Seconds before and after anything that is ever asked.
@@ -34,6 +35,7 @@ END: Final = 2**60
 _DAY_S = 86_400
 _REMEMBERED_YEARS = 200
 _NOT_PLACES = frozenset({"Factory", "localtime", "posixrules"})
+_UNKNOWN = "is not in the IANA database"
 _WAY_OUT = 'give a name of the IANA database, such as "Europe/Berlin" or "UTC"'
 
 
@@ -228,7 +230,7 @@ _known: dict[str, Zone] = {}
 def _canonical(name: object) -> str:
     """`name` as the database spells it, or "local"."""
     if not isinstance(name, str):
-        raise InvalidTimezoneError(f"a timezone is a name, not a value of type {type(name).__name__}; {_WAY_OUT}")
+        raise InvalidTimezoneError(f"timezone {shown(name)} is a {type(name).__name__}, not a name; {_WAY_OUT}")
     # str.lower() maps letters from outside ASCII onto ASCII ones, such as the Kelvin sign onto k.
     folded = name.lower() if name.isascii() else ""
     if folded == "local":
@@ -256,7 +258,7 @@ def _reason(name: str) -> str:
         return "has a blank at its start or end"
     if any(known.startswith(f"{name.lower().rstrip('/')}/") for known in _names()):
         return "is a region, not a zone"
-    return "is not in the IANA database"
+    return _UNKNOWN
 
 
 def _offers(name: str) -> str:
@@ -264,12 +266,21 @@ def _offers(name: str) -> str:
     folded = name.strip().lower()[:64].removeprefix("posix/").removeprefix("right/")
     if folded in names:
         return f"did you mean {names[folded]!r}?"
+    if match := re.fullmatch(r"(?:utc|gmt)?([+-])0?([0-9]{1,2})(?::?00)?", folded):
+        sign, hours = match[1], int(match[2])
+        fixed = names.get(f"etc/gmt{'-' if sign == '+' else '+'}{hours}")
+        if hours == 0:
+            return "did you mean 'UTC'?"
+        if fixed is not None:
+            # The names of the database count hours west of Greenwich.
+            return f"did you mean {fixed!r}? That is UTC{sign}{hours}: the sign in these names is the other way round"
+        return _WAY_OUT
+    if folded in ("z", "zulu"):
+        return "did you mean 'UTC'?"
     near = [known for key, known in names.items() if key.rpartition("/")[2] == folded.replace(" ", "_")]
-    if not near and (match := re.fullmatch(r"(?:utc|gmt)([+-])0?([0-9]{1,2})(?::?00)?", folded)):
-        # The names of the database count hours west of Greenwich.
-        near = [
-            known for key, known in names.items() if key == f"etc/gmt{'-' if match[1] == '+' else '+'}{int(match[2])}"
-        ]
+    if not near and folded.isalpha() and len(folded) <= 4 and _reason(name) == _UNKNOWN:
+        # The likest name of a few letters would be a zone at the other end of the world.
+        return f"abbreviations mean different zones in different places, so {_WAY_OUT}"
     if not near and folded:
         near = [names[key] for key in difflib.get_close_matches(folded, names, n=3, cutoff=0.6)]
     return f"did you mean {' or '.join(map(repr, near[:3]))}?" if near else _WAY_OUT

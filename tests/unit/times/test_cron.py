@@ -231,7 +231,11 @@ def test_a_bad_field_is_refused_with_its_name_and_reason(field: str, reason: str
         ("0 0 * * *\n", "line break"),
         ("0\n0\n*\n*\n*", "give one line"),
         ("0  0\n* * *", "five fields are needed"),
-        ("0\u00a00 * * *", "five fields are needed"),
+        ("0\u00a00 * * *", "what looks like a blank may be another character"),
+        ("0, 30 * * * *", "leave out the blanks beside a comma"),
+        ("0 ,30 * * * *", "leave out the blanks beside a comma"),
+        ("0 0 * * * # nightly", "leave the comment out"),
+        ("1h30m", "for a fixed interval use every(), which takes '1h30m'"),
         ("0\u20030  * * * *", "outside ASCII"),
         ("@", "the shorthands are"),
         ("@fortnightly", "the shorthands are"),
@@ -240,7 +244,7 @@ def test_a_bad_field_is_refused_with_its_name_and_reason(field: str, reason: str
         ("@every 5m", "use every()"),
         ("@reboot", "before the scheduler starts"),
         ("@daily\n", "is not a shorthand"),
-        ("daily", "five fields are needed and there are 1"),
+        ("daily", "five fields are needed and there is 1;"),
         ("x" * 100_000, "five fields are needed"),
     ],
     ids=lambda value: ascii(value[:25]),
@@ -255,8 +259,10 @@ def test_a_bad_expression_is_refused_with_a_way_out(expr: str, reason: str) -> N
 
 @pytest.mark.parametrize("value", [None, 5, True, b"* * * * *", ["*"] * 5])
 def test_what_is_no_text_is_refused(value: Any) -> None:
-    with pytest.raises(InvalidCronError, match="is a text"):
+    with pytest.raises(InvalidCronError, match="give a text such as") as caught:
         parse_cron(value)
+
+    assert str(caught.value).startswith(f"cron {value!r} is a ")
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,10 @@ def test_a_baseline_that_is_no_wall_time_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("value", [None, 150, 2.5, b"02:30", datetime(2026, 1, 1, tzinfo=UTC).time()])
 def test_a_baseline_that_is_no_text_is_refused(value: Any) -> None:
-    with pytest.raises(InvalidBaselineError, match="HH:MM"):
+    with pytest.raises(InvalidBaselineError, match="HH:MM") as caught:
         next_baseline_fire(value, "UTC", 0)
+
+    assert str(caught.value).startswith(f"baseline {value!r}, a ")
 
 
 @pytest.mark.parametrize(("text", "expected"), [("00:00", (0, 0)), ("09:05", (9, 5)), ("23:59", (23, 59))])

@@ -76,8 +76,10 @@ def test_what_is_not_on_the_list_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("value", [None, 0, 7200, 1.5, True, b"UTC", ["UTC"], zoneinfo.ZoneInfo("UTC"), object()])
 def test_what_is_no_text_is_refused(value: Any) -> None:
-    with pytest.raises(InvalidTimezoneError, match="not a value of type"):
+    with pytest.raises(InvalidTimezoneError, match="not a name; give") as caught:
         zone(value)
+
+    assert str(caught.value).startswith(f"timezone {value!r} is a ")
 
 
 @pytest.mark.parametrize(("name", "canonical"), GOOD)
@@ -130,7 +132,17 @@ def test_a_machine_with_odd_files_takes_and_refuses_the_same_names(tmp_path: Pat
         ("Europe/Berlin ", "did you mean 'Europe/Berlin'?"),
         ("posix/UTC", "did you mean 'UTC'?"),
         ("UTC+2", "'Etc/GMT-2'"),
-        ("gmt-05:00", "'Etc/GMT+5'"),
+        ("gmt-05:00", "'Etc/GMT+5'? That is UTC-5"),
+        ("GMT+2", "did you mean 'Etc/GMT-2'? That is UTC+2"),
+        ("+02:00", "did you mean 'Etc/GMT-2'? That is UTC+2"),
+        ("-0500", "did you mean 'Etc/GMT+5'? That is UTC-5"),
+        ("UTC+0", "did you mean 'UTC'?"),
+        ("+05:30", "database; give a name of the IANA database"),
+        ("UTC+15", "database; give a name of the IANA database"),
+        ("Z", "did you mean 'UTC'?"),
+        ("CEST", "abbreviations mean different zones in different places"),
+        ("bst", "abbreviations mean different zones in different places"),
+        ("Rome", "did you mean 'Europe/Rome'?"),
         ("Europe", "is a region, not a zone"),
         ("", "is empty"),
         ("A" * 300, "give a name of the IANA database"),
