@@ -101,7 +101,7 @@ class Scheduler(Generic[BackendT_co]):
             timezone="UTC" if timezone is None else _zone_name(where, timezone, stacklevel=3),
         )
         self._clock: Final = SystemClock()
-        self._registry: Final = Registry()
+        self._registry: Final = Registry(self._store.name)
         self._dispatcher: Final = Dispatcher(self._clock.now_ms)
         self._events: Final = Events(self._dispatcher)
         self._session: Session | None = None
@@ -242,8 +242,9 @@ class Scheduler(Generic[BackendT_co]):
     ) -> Task[DataT]:
         """Run `fn` once, at an aware datetime, an ISO 8601 text with an offset, or UTC epoch milliseconds.
 
-        A past time is no error: every restart registers the same line again. Without `fn`, what is returned is the
-        decorator of the handler: `async def` or `def`, with a RunContext or without.
+        A past time is no error: every restart registers the same line again. So write the time out: one that is
+        computed from the clock is another on every instance, and each would run it. Without `fn`, what is returned is
+        the decorator of the handler: `async def` or `def`, with a RunContext or without.
 
         data: the handler reads it as `ctx.data`, with its type. Default: None.
         jitter_ms: random wait after the slot before claiming it, ms. Default: the scheduler's (2000).
@@ -267,7 +268,7 @@ class Scheduler(Generic[BackendT_co]):
         given = given_options(
             jitter_ms, max_late_ms, timeout_ms, history_size, history_ttl_ms, DEFAULT, max_attempts, catch_up_ms
         )
-        return self._register(where, name, schedule, given, data, fn)
+        return self._register(where, name, schedule, given, data, fn, when)
 
     def task(self, name: str) -> Task[Any]:
         """The task of that name. Raises ConfigurationError, with the names there are, where there is none."""
@@ -283,11 +284,18 @@ class Scheduler(Generic[BackendT_co]):
         return where
 
     def _register(
-        self, where: str, name: str, schedule: Schedule, given: Given, data: DataT, fn: Handler[DataT] | None
+        self,
+        where: str,
+        name: str,
+        schedule: Schedule,
+        given: Given,
+        data: DataT,
+        fn: Handler[DataT] | None,
+        when: object = None,
     ) -> Task[DataT]:
         settings = options.resolve(where, schedule, given, self._options.tasks, self._store)
         shape = None if fn is None else checked_handler(where, fn, data)
-        for doubt in options.doubts(where, schedule, given):
+        for doubt in options.doubts(where, schedule, given, when):
             # May raise, under a filter that says so: before the task is there.
             warnings.warn(doubt, AnarchonWarning, stacklevel=3)
         task = Task(self._registry, name, schedule, settings, data, fn, shape)

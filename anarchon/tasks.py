@@ -93,9 +93,10 @@ class Task(Generic[DataT]):
 
 
 class Registry:
-    """The tasks of one scheduler, in the order in which they were registered."""
+    """The tasks of one scheduler on the backend of that name, in the order in which they were registered."""
 
-    def __init__(self) -> None:
+    def __init__(self, backend: str) -> None:
+        self._backend = backend
         self._tasks: dict[str, Task[Any]] = {}
         self._closed_because: str | None = None
 
@@ -127,7 +128,7 @@ class Registry:
 
     def supply(self, task: Task[Any], fn: Callable[..., object]) -> None:
         """Give a task its function; one whose function is refused is no longer registered."""
-        where = f"task {task.name!r}"
+        where = f"task {task.name!r} on {self._backend}"
         self.must_be_open(f"a function for {where}")
         if task.fn is not None:
             raise ConfigurationError(f"{where} already has a function; register another task for another function")

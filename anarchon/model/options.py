@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 from anarchon.errors import ConfigurationError, UnsafeOptionError, UnsupportedOptionError
 from anarchon.model.settings import SchedulerSettings, TaskSettings
 from anarchon.model.words import MIN_LEASE_MS, OverlapPolicy
+from anarchon.times.instants import iso
 from anarchon.times.schedule import At, Cron, Every
 
 Schedule: TypeAlias = Every | Cron | At
@@ -408,8 +409,8 @@ def check_every(where: str, *, offset_ms: object, baseline: object, timezone: ob
 # ------------------------------------------------------------------ legal, but it hurts
 
 
-def doubts(where: str, schedule: Schedule, given: Given) -> list[str]:
-    """What is legal and likely not meant, each as a sentence with a way out."""
+def doubts(where: str, schedule: Schedule, given: Given, when: object = None) -> list[str]:
+    """What is legal and likely not meant, each as a sentence with a way out. `when`: of an `at`, as it was written."""
     found: list[str] = []
     if given.overlap is not DEFAULT and given.overlap == "skip" and given.timeout_ms is None:
         found.append(
@@ -418,6 +419,13 @@ def doubts(where: str, schedule: Schedule, given: Given) -> list[str]:
         )
     if isinstance(schedule, Cron):
         found.extend(_cron_doubts(where, schedule))
+    elif isinstance(schedule, At) and schedule.at_ms % 1_000 and not isinstance(when, int):
+        # What the clock says has a fraction of a second, and what people write has none. Epoch ms tell nothing.
+        found.append(
+            f"{where}: {iso(schedule.at_ms)} is not on a whole second, which looks like a time computed from the "
+            "clock: every instance would have another, and each would run the task at its own; write one instant out "
+            "that is the same in all of them"
+        )
     return found
 
 

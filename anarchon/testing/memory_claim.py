@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
 from anarchon.clock import Clock
-from anarchon.errors import ConfigurationError
 from anarchon.model.asks import LOST, Claim, ClaimOutcome, Finish, InstanceRecord, StoreInfo, TaskRecord, Won
+from anarchon.model.options import LONGEST_MS, whole
 from anarchon.model.run import Attempt, Run, Skip
 from anarchon.model.trimming import SKIPS_KEPT, newest_first, unregistered
 from anarchon.protocol import ClaimBackend
@@ -28,10 +28,8 @@ class MemoryClaimBackend(ClaimBackend):
         slot_ttl_ms: int = 300_000,
         clock: Clock | Callable[[], int] | None = None,
     ) -> None:
-        if slot_ttl_ms <= 0:
-            raise ConfigurationError(f"slot_ttl_ms is {slot_ttl_ms}: a claimed slot must be remembered for a while")
+        self._slot_ttl_ms = whole(self.name, "slot_ttl_ms", slot_ttl_ms, least=1, most=LONGEST_MS)
         self.store = store_of(store, clock)
-        self._slot_ttl_ms = slot_ttl_ms
         self._session = Session()
 
     @property

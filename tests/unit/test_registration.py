@@ -131,7 +131,7 @@ def test_a_second_function_for_one_task_is_refused() -> None:
     task = scheduler.every("ping", "30s", plain)
 
     assert refusal(ConfigurationError, task, plain) == (
-        "task 'ping' already has a function; register another task for another function"
+        "task 'ping' on memory already has a function; register another task for another function"
     )
     assert scheduler.task("ping") is task
 
@@ -185,7 +185,7 @@ def test_a_refused_registration_leaves_the_name_free(register: Callable[[Schedul
 def test_a_decorator_whose_function_was_refused_takes_a_better_one() -> None:
     scheduler = lease()
     task = scheduler.every("a", "5m")
-    refusal(ConfigurationError, task, 5)
+    assert refusal(ConfigurationError, task, 5).startswith("task 'a' on memory: the handler 5 ")
 
     task(plain)
 
@@ -248,6 +248,11 @@ def test_the_slot_memory_of_a_claim_only_backend_bounds_what_is_late() -> None:
 
     assert "remembers a claimed slot for only 62000 ms" in refusal(UnsafeOptionError, scheduler.every, "a", "5m", plain)
     scheduler.every("a", "5m", plain, max_late_ms=59_999)
+
+
+@pytest.mark.parametrize("given", [0, -1, "5m", True, None])
+def test_a_slot_memory_that_is_no_duration_is_refused(given: Any) -> None:
+    assert "slot_ttl_ms" in refusal(ConfigurationError, MemoryClaimBackend, slot_ttl_ms=given)
 
 
 def test_the_schedulers_zone_is_for_cron_and_for_baselines() -> None:
@@ -535,6 +540,8 @@ def test_a_handler_that_does_without_data_or_cannot_be_told_is_taken(handler: An
         (lambda s: s.cron("a", "0 2 * * *", plain, overlap="skip"), "overlap='skip' without timeout_ms"),
         (lambda s: s.cron("a", "* 2 * * *", plain), "fires every minute from 02:00 to 02:59"),
         (lambda s: s.cron("a", "0 0 13 * FRI", plain), "sets both day fields"),
+        (lambda s: s.at("a", datetime(2027, 1, 1, 2, 3, 4, 5678, UTC), plain), "looks like a time computed from"),
+        (lambda s: s.at("a", "2027-01-01T02:03:04.005678+00:00", plain), "2027-01-01T02:03:04.005Z is not on a whole"),
         (lambda s: s.cron("a", "0 2 * * *", plain, timezone="local"), 'timezone="local" is'),
         (lambda s: s.every("a", "1d", plain, baseline="02:00", timezone="LOCAL"), 'timezone="local" is'),
         (lambda s: Scheduler(MemoryBackend(), timezone="local"), 'timezone="local" is'),
@@ -568,6 +575,9 @@ def test_ordinary_registrations_warn_of_nothing() -> None:
         scheduler.every("a", "5m", plain)
         scheduler.cron("b", "0 2 * * *", plain, overlap="skip", timeout_ms=5)
         scheduler.at("c", 0, plain)
+        scheduler.at("d", datetime(2027, 1, 1, tzinfo=UTC), plain)
+        scheduler.at("e", "2027-01-01T00:00:00Z", plain)
+        scheduler.at("f", 1_798_761_600_123, plain)
 
 
 # ------------------------------------------------------------------ when registration ends
