@@ -50,6 +50,11 @@ def run(
             f"{target!r} does not say where the scheduler is; write module:name, such as myapp.tasks:scheduler, for "
             "what you would import as: from myapp.tasks import scheduler"
         )
+    if not all(part.isidentifier() for part in module_name.split(".")) or module_name.endswith(".py"):
+        refuse(
+            f"{module_name!r} is not the name of a module; write it as you would import it: without .py, with dots for "
+            "slashes, and with --app-dir for the directory it is in"
+        )
     if not app_dir.is_dir():
         refuse(f"--app-dir {str(app_dir)!r} is not a directory")
     # Before the import, so that a module which sets up logging of its own has the last word.

@@ -99,6 +99,14 @@ def test_a_target_that_is_not_module_and_name_is_told_how_to_write_it(folder: Pa
     assert "write module:name, such as myapp.tasks:scheduler" in result.stderr
 
 
+@pytest.mark.parametrize("name", ["planned_app.py", "./planned_app", "planned/app", "..", ".app", "a b", "planned-app"])
+def test_the_name_of_a_file_is_told_to_be_written_as_a_module(folder: Path, name: str) -> None:
+    result = run(f"{name}:scheduler", "--app-dir", str(folder))
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"anarchon: error: {name!r} is not the name of a module")
+    assert "without .py, with dots for slashes" in result.stderr
+
+
 @pytest.mark.parametrize("module", ["planned_none", "planned_none.tasks", "planned_app.tasks"])
 def test_a_module_that_is_not_there_is_told_where_it_was_looked_for(folder: Path, module: str) -> None:
     result = run(f"{module}:scheduler", "--app-dir", str(folder))
