@@ -71,8 +71,6 @@ class Ask:
     """Ready before `ready_at` once no run of the task is held here."""
     busy: bool = False
     """It was kept back for want of room, or because the application's loop lags."""
-    replaces: tuple[int, int] | None = None
-    """The first and the last slot that will not be asked for since this one is newer; told when it is answered."""
 
 
 class Claimer:
@@ -85,6 +83,8 @@ class Claimer:
         self._queues: dict[str, deque[Ask]] = {}
         self._breath: dict[str, tuple[float, bool]] = {}
         """Until when the next slot of a task waits after a late answer, and whether the slot before was won here."""
+        self._superseded: dict[str, tuple[int, int]] = {}
+        """The first and the last slot of a task that newer ones have replaced; told with the next answer."""
         self._flying = 0
         self._landed = asyncio.Event()
         self._landed.set()
@@ -129,8 +129,8 @@ class Claimer:
         queue.clear()
         queue.extend(kept)
         if dropped:
-            first = min(ask.slot_ms if ask.replaces is None else ask.replaces[0] for ask in (*dropped, newest))
-            newest.replaces = first, dropped[-1].slot_ms
+            first, _ = self._superseded.get(newest.task.name, (dropped[0].slot_ms, 0))
+            self._superseded[newest.task.name] = first, dropped[-1].slot_ms
 
     # ---------------------------------------------------------------- sending
 
@@ -268,7 +268,7 @@ class Claimer:
         now, draw = env.clock.monotonic_ms(), env.rng.random()
         for ask, answer in zip(asks, answers, strict=True):
             ask.in_flight = False
-            self._tell_superseded(ask)
+            self._tell_superseded(ask.task)
             queue = self._queues[ask.task.name]
             queue.popleft()
             if ask.task.settings.overlap == "skip" and (queue or now - ask.since > SLOW_MS):
@@ -295,15 +295,14 @@ class Claimer:
             self._runner.begin(grants)
 
     def _skip(self, ask: Ask, reason: SkipReason) -> None:
-        self._tell_superseded(ask)
+        self._tell_superseded(ask.task)
         self.skip(ask.task, ask.slot_ms, reason)
 
-    def _tell_superseded(self, ask: Ask) -> None:
-        """Once for all that a newer slot has replaced, however long the store was away."""
-        if ask.replaces is not None:
-            first, last = ask.replaces
-            ask.replaces = None
-            self.skip(ask.task, first, "superseded", last if last > first else None)
+    def _tell_superseded(self, task: EngineTask) -> None:
+        """Once for all that newer slots have replaced, however long the store was away."""
+        if task.name in self._superseded:
+            first, last = self._superseded.pop(task.name)
+            self.skip(task, first, "superseded", last if last > first else None)
 
     def skip(self, task: EngineTask, slot_ms: int, reason: SkipReason, until_ms: int | None = None) -> None:
         """This instance will not run the slot. Others may: nothing is closed."""
