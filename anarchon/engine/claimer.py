@@ -129,8 +129,10 @@ class Claimer:
         queue.clear()
         queue.extend(kept)
         if dropped:
-            first, _ = self._superseded.get(newest.task.name, (dropped[0].slot_ms, 0))
-            self._superseded[newest.task.name] = first, dropped[-1].slot_ms
+            # What was on its way when newer slots were dropped may be dropped after them, and is older.
+            first, last = self._superseded.get(newest.task.name, (dropped[0].slot_ms, dropped[-1].slot_ms))
+            first, last = min(first, dropped[0].slot_ms), max(last, dropped[-1].slot_ms)
+            self._superseded[newest.task.name] = first, last
 
     # ---------------------------------------------------------------- sending
 
