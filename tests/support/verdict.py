@@ -50,6 +50,9 @@ ANSWERED_MS = 6_000
 LOOK_MS = 5_000
 """No wait of an instance for its wall clock is longer."""
 
+BACKLOG_MS = 15_000
+"""Before a slot is due, trouble in this time may have left older slots that come first."""
+
 HICCUP_MS = 3_000
 """After a disturbance up to this, every slot is asked for; after a long one, some may be superseded."""
 
@@ -277,7 +280,7 @@ class _Judging:
             for tenure in run.tenures:
                 grant = tenure.grant
                 facts = self.instances.get(grant.instance)
-                if facts is None or (run.run_id, grant.fence) in self.began:
+                if facts is None or facts.limited or (run.run_id, grant.fence) in self.began:
                     continue
                 task = facts.tasks[run.task]
                 for span in self.answering(facts, task.is_async):
@@ -293,7 +296,11 @@ class _Judging:
                     break
 
     def well_runners_keep_leases(self) -> None:
-        ended = {(note.run_id, note.fence): note.at_ms for note in self.history.notes if note.what == "ended"}
+        """Whoever is well renews the lease, or has the outcome stored."""
+        stopped: dict[tuple[str, int], float] = {}
+        for each in self.history.notes:
+            if each.what != "began":
+                stopped.setdefault((each.run_id, each.fence), each.at_ms)
         for owed in self.ledger.owed:
             tenure, end = owed.tenure, owed.span.start_ms
             key = (tenure.grant.run_id, tenure.grant.fence)
@@ -303,12 +310,12 @@ class _Judging:
                 continue
             if note is None or facts is None or facts.up is None or end > self.history.ended_ms:
                 continue
-            if ended.get(key, FOREVER) <= end or note.at_ms >= end:
+            since = end - 2 * self.history.lease_ms
+            if note.at_ms >= end or stopped.get(key, FOREVER) <= since:
                 continue
-            since = end - self.history.lease_ms - AGAIN_MS
             alive = Span(facts.up.start_ms, facts.alive_until_ms)
             if covering(without([alive], [*facts.frozen, *facts.cut, *facts.faults]), since, end):
-                what = f"its lease ran out while its handler ran on {facts.id}, which was well"
+                what = f"its lease ran out on {facts.id}, which was well"
                 self.find(4, what, tenure.grant.task, tenure.grant.run_id, end)
 
     # ---------------------------------------------------------------- 6
@@ -381,8 +388,7 @@ class _Judging:
             if span.end_ms <= due:
                 continue
             asked = max(span.start_ms, due, jittered)
-            before = min(asked - 15_000, due)
-            unrest = _unrest(facts, answering, before, asked)
+            unrest = _unrest(facts, answering, due - BACKLOG_MS, asked)
             limit = asked + ANSWERED_MS + (LOOK_MS if unrest else 0)
             if settled <= limit or limit > min(span.end_ms, self.history.ended_ms):
                 continue
@@ -435,7 +441,7 @@ class _Judging:
             self.find(7, f"not caught up by {facts.id}, which was well", task.name, slot, up_ms)
 
     def misses_are_told(self) -> None:
-        """An instance that passed a slot which nobody got must have said why, whatever was wrong with it."""
+        """An instance that passed a slot which nobody got has said why, at the latest when the store is back."""
         said: dict[tuple[str, str], list[tuple[int, int]]] = {}
         for word in self.history.said:
             until = word.until_ms if word.until_ms is not None else word.slot_ms
@@ -444,7 +450,7 @@ class _Judging:
             if facts.up is None:
                 continue
             for task in facts.tasks.values():
-                running = without([facts.up], facts.frozen)
+                running = without([facts.up], [*facts.frozen, *facts.cut])
                 ranges = said.get((facts.id, task.name), [])
                 latest = task.settings.jitter_ms + task.settings.max_late_ms
                 for slot, due in _slots_reached(facts, task, min(facts.up.end_ms, self.history.ended_ms)):
