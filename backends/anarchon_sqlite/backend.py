@@ -23,6 +23,7 @@ from anarchon.model.asks import (
     TakeUpOutcome,
     TaskRecord,
 )
+from anarchon.model.options import LONGEST_LEASE_MS, whole
 from anarchon.model.run import Run, Skip
 from anarchon.protocol import LeaseBackend
 from anarchon_sqlite import history, steps
@@ -68,11 +69,9 @@ class SQLiteBackend(LeaseBackend):
             raise ConfigurationError(
                 f"synchronous is {synchronous!r}: use 'FULL', which survives a power failure, or 'NORMAL'"
             )
-        if busy_timeout_ms < 1:
-            raise ConfigurationError(f"busy_timeout_ms is {busy_timeout_ms}: it must be at least 1 ms")
+        self._busy_ms = whole(self.name, "busy_timeout_ms", busy_timeout_ms, least=1, most=LONGEST_LEASE_MS)
         self._path = path_of(url_or_path)
         self._synchronous: Synchronous = synchronous
-        self._busy_ms = busy_timeout_ms
         self._clock = clock
         self._worker: Worker | None = None
         self._namespace = ""

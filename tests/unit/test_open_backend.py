@@ -19,6 +19,7 @@ from anarchon import (
 )
 from anarchon import registry as registry_module
 from anarchon.testing import MemoryBackend, MemoryClaimBackend
+from anarchon_sqlite import SQLiteBackend
 
 
 async def noop() -> None: ...
@@ -133,3 +134,9 @@ def test_a_backend_by_url_works_in_a_scheduler(installed: list[Any]) -> None:
 
     with scheduler:
         assert scheduler.status().backend == "memory (claim-only)"
+
+
+@pytest.mark.parametrize("given", [0, -1, "5s", 2.5, True, None, 10**12])
+def test_a_time_for_the_lock_that_is_no_duration_is_refused(given: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"SQLite: busy_timeout_ms=.* must be"):
+        SQLiteBackend("x.db", busy_timeout_ms=given)
