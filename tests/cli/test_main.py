@@ -42,6 +42,11 @@ def test_the_version_is_shown() -> None:
     assert result.stdout == f"anarchon {__version__}\n"
 
 
+def test_it_can_be_called_as_a_module() -> None:
+    done = subprocess.run([sys.executable, "-m", "anarchon", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"anarchon {__version__}\n"
+
+
 def test_the_help_shows_every_command_with_an_example() -> None:
     result = CliRunner().invoke(app, ["--help"])
     assert result.exit_code == 0
