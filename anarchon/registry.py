@@ -10,20 +10,6 @@ from anarchon.protocol import Backend, LeaseBackend
 
 GROUP = "anarchon.backends"
 
-EXTRAS = {
-    "sqlite": "sqlite",
-    "postgres": "postgres",
-    "postgresql": "postgres",
-    "redis": "redis",
-    "rediss": "redis",
-    "valkey": "redis",
-    "valkeys": "redis",
-    "amqp": "rabbitmq",
-    "amqps": "rabbitmq",
-    "nats": "nats",
-}
-"""Which extra brings the backend of a scheme."""
-
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
@@ -42,7 +28,7 @@ def open_backend(url: str, /) -> Backend:
     except ImportError as error:
         missing = f"module {error.name!r}" if error.name else "its driver"
         raise BackendMisconfiguredError(
-            f"the backend for {scheme}:// needs {missing}, which cannot be imported{_install(scheme)}"
+            f"the backend for {scheme}:// needs {missing}, which cannot be imported; install it"
         ) from error
     if not isinstance(backend, Backend):
         raise ConfigurationError(
@@ -58,7 +44,7 @@ def open_lease_backend(url: str, /) -> LeaseBackend:
     if not isinstance(backend, LeaseBackend):
         raise ConfigurationError(
             f"{backend.name}, which {_scheme(url)}:// names, only remembers that a slot was claimed and holds no "
-            "leases; use open_backend, or a lease backend such as sqlite:// or postgresql://"
+            "leases; use open_backend, or a lease backend such as sqlite://"
         )
     return backend
 
@@ -81,14 +67,10 @@ def _entry(scheme: str) -> EntryPoint:
         if entry.name == scheme:
             return entry
     raise ConfigurationError(
-        f"no installed package brings a backend for {scheme}://; known schemes: {_known()}{_install(scheme)}"
+        f"no installed package brings a backend for {scheme}://; known schemes: {_known()}; install a package that "
+        "brings one, or use one of these"
     )
 
 
 def _known() -> str:
     return ", ".join(sorted({entry.name for entry in entry_points(group=GROUP)})) or "none"
-
-
-def _install(scheme: str) -> str:
-    extra = EXTRAS.get(scheme)
-    return "" if extra is None else f'; install it with: pip install "anarchon[{extra}]"'

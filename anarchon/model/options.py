@@ -315,7 +315,7 @@ def _lease_options(where: str, given: Given, store: Store) -> tuple[OverlapPolic
             if value is not DEFAULT:
                 raise UnsupportedOptionError(
                     f"{where}: {option}={value!r} needs a lease backend, and {store.name} only remembers that a slot "
-                    "was claimed; leave the option out, or use a lease backend such as SQLite or PostgreSQL"
+                    "was claimed; leave the option out, or use a lease backend such as SQLite"
                 )
         return "allow", 1, 0
     if given.overlap is DEFAULT and given.max_attempts is DEFAULT and given.catch_up_ms is DEFAULT:

@@ -239,7 +239,7 @@ def test_options_of_another_method_do_not_exist() -> None:
 def test_lease_options_are_refused_on_a_claim_only_backend_by_name() -> None:
     assert refusal(UnsupportedOptionError, claim().every, "a", "5m", plain, overlap="skip") == (
         "task 'a' on memory (claim-only): overlap='skip' needs a lease backend, and memory (claim-only) only remembers "
-        "that a slot was claimed; leave the option out, or use a lease backend such as SQLite or PostgreSQL"
+        "that a slot was claimed; leave the option out, or use a lease backend such as SQLite"
     )
 
 

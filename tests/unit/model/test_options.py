@@ -248,7 +248,7 @@ def test_lease_options_are_refused_on_a_claim_only_backend(store: Store, option:
 
     assert text == (
         f"task 'sync' on {store.name}: {option}={value!r} needs a lease backend, and {store.name} only remembers that "
-        "a slot was claimed; leave the option out, or use a lease backend such as SQLite or PostgreSQL"
+        "a slot was claimed; leave the option out, or use a lease backend such as SQLite"
     )
 
 
