@@ -1,8 +1,9 @@
-"""For every test: the Hypothesis profiles, and the rule that nothing is skipped."""
+"""For every test: the Hypothesis profiles, the rule that nothing is skipped, and an interrupt that interrupts."""
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -14,6 +15,10 @@ settings.register_profile("quick", _shared, max_examples=30)
 settings.register_profile("ci", _shared, max_examples=200)
 settings.register_profile("nightly", _shared, max_examples=5_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell that starts the tests in the background has them ignore it, and every process that they start as well.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _RULE = "nothing is skipped here, and nothing is expected to fail: repair the test or remove it"
 
