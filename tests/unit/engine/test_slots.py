@@ -136,6 +136,7 @@ def test_a_one_shot_runs_once_and_is_planned_no_more() -> None:
     in_virtual_time(story)
 
 
+@pytest.mark.slow
 def test_ten_thousand_slots_are_on_the_grid_to_the_millisecond() -> None:
     async def story() -> None:
         cluster = Cluster()
