@@ -6,7 +6,7 @@ ROOT := $(shell cd "$$(dirname "$(strip $(MAKEFILE_LIST))")" && pwd)
 RUN := @bash "$(ROOT)/scripts
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint type format clean
+.PHONY: help demo test quick lint type format clean simulate mutants
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' "$(ROOT)/Makefile" | awk -F'|' '{printf "%-14s %s\n", $$1, $$2}'
@@ -19,6 +19,12 @@ test: ## everything: lint, types, all tests
 
 quick: ## under a minute: unit tests, properties, memory and SQLite
 	$(RUN)/quick.sh" $(ARGS)
+
+simulate: ## whole clusters in virtual time: SEEDS= how many, or SEED= one in full
+	$(RUN)/simulate.sh" $(ARGS)
+
+mutants: ## nightly: which changed lines of the engine does no fast test notice
+	$(RUN)/mutants.sh" $(ARGS)
 
 lint: ## ruff, formatting, import contracts
 	$(RUN)/lint.sh"

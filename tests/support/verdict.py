@@ -50,6 +50,9 @@ ANSWERED_MS = 6_000
 LOOK_MS = 5_000
 """No wait of an instance for its wall clock is longer."""
 
+LONG_LEASE_MS = 6_000
+"""A lease of so long can be renewed in time after one request that failed, even after it hung."""
+
 BACKLOG_MS = 15_000
 """Before a slot is due, trouble in this time may have left older slots that come first."""
 
@@ -314,7 +317,9 @@ class _Judging:
             if note.at_ms >= end or stopped.get(key, FOREVER) <= since:
                 continue
             alive = Span(facts.up.start_ms, facts.alive_until_ms)
-            if covering(without([alive], [*facts.frozen, *facts.cut, *facts.faults]), since, end):
+            # A long lease outlasts one failed renewal.
+            faults = facts.faults if self.history.lease_ms < LONG_LEASE_MS else []
+            if covering(without([alive], [*facts.frozen, *facts.cut, *faults]), since, end):
                 what = f"its lease ran out on {facts.id}, which was well"
                 self.find(4, what, tenure.grant.task, tenure.grant.run_id, end)
 
