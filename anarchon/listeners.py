@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from anarchon.clock import Clock
 from anarchon.errors import ConfigurationError
+from anarchon.log_lines import in_words, say
 from anarchon.model.events import Event, ListenerFailed
 
 EventT = TypeVar("EventT", bound=Event)
@@ -48,7 +49,12 @@ class _Listener:
     @property
     def name(self) -> str:
         name = getattr(self.fn, "__qualname__", None)
-        return name if isinstance(name, str) else repr(self.fn)[:200]
+        if isinstance(name, str):
+            return name
+        try:
+            return repr(self.fn)[:200]
+        except Exception:
+            return type(self.fn).__qualname__
 
 
 class Dispatcher:
@@ -118,26 +124,33 @@ class Dispatcher:
     def _deliver(self) -> None:
         """On the application's loop: let every listener that is not at work have some of its events."""
         self._posted = False
-        more = False
-        for listener in self._listeners:
-            for _ in range(BATCH):
-                if listener.at_work is not None or not listener.inbox:
-                    break
-                try:
-                    event = listener.inbox.popleft()
-                except IndexError:
-                    break
-                self._hand(listener, event)
-            else:
-                more = True
-        if more:
-            with self._lock:
-                self._wake()
+        more = True
+        try:
+            more = bool([listener for listener in self._listeners if self._have_some(listener)])
+        finally:
+            # Also when one ended the loop: where that goes on, the others get theirs.
+            if more:
+                with self._lock:
+                    self._wake()
+
+    def _have_some(self, listener: _Listener) -> bool:
+        """Hand a batch to one listener; True: it may have more."""
+        for _ in range(BATCH):
+            if listener.at_work is not None or not listener.inbox:
+                return False
+            try:
+                event = listener.inbox.popleft()
+            except IndexError:
+                return False
+            self._hand(listener, event)
+        return True
 
     def _hand(self, listener: _Listener, event: Event) -> None:
         try:
             result = listener.fn(event)
-        except Exception as error:
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # CancelledError, too: nothing here is cancelled by it
             self._failed(listener, event, error)
             return
         if inspect.isawaitable(result):
@@ -156,11 +169,12 @@ class Dispatcher:
                 with self._lock:
                     self._wake()
 
-    def _failed(self, listener: _Listener, event: Event, error: Exception) -> None:
+    def _failed(self, listener: _Listener, event: Event, error: BaseException) -> None:
         now_ms = self._now_ms()
         if listener.logged_at_ms is None or abs(now_ms - listener.logged_at_ms) >= LOG_AGAIN_MS:
             unsaid = f" (and {listener.failures_unsaid} times before, unsaid)" if listener.failures_unsaid else ""
-            logger.error("listener %s raised on %s%s", listener.name, type(event).__name__, unsaid, exc_info=error)
+            said = listener.name, type(event).__name__, unsaid
+            say(logger, logging.ERROR, "listener %s raised on %s%s", *said, error=error)
             listener.logged_at_ms = now_ms
             listener.failures_unsaid = 0
         else:
@@ -172,7 +186,7 @@ class Dispatcher:
                     at_ms=now_ms,
                     instance_id=event.instance_id,
                     listener=listener.name,
-                    error=f"{type(error).__name__}: {error}"[:1_000],
+                    error=in_words(error),
                 ),
                 but=listener,
             )

@@ -1,8 +1,8 @@
 """One start of a scheduler in one process: the engine on its host, the way out, and what the process's end does.
 
-A session lives from a start until every handler has ended and everything is closed. It has one daemon thread of its
-own, which logs events and closes the host: a logging handler that hangs holds up neither the engine nor the
-application.
+A session lives from a start until every handler has ended and everything is closed. It has a daemon thread that logs
+events, and at its end another that closes the host: a logging handler that hangs holds up neither the engine nor the
+application nor the end.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ import os
 import secrets
 import socket
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from anarchon.clock import Clock
@@ -27,6 +29,7 @@ from anarchon.errors import StateError
 from anarchon.event_log import log_event
 from anarchon.host.thread import ThreadHost
 from anarchon.listeners import Dispatcher
+from anarchon.log_lines import all_written, attempt, say
 from anarchon.model.events import Event, SchedulerStopped
 from anarchon.model.options import SchedulerOptions
 from anarchon.protocol import Backend
@@ -47,8 +50,13 @@ CLOSING_S = 3.0
 LOOK_S = 1.0
 """How long a look at the engine may take."""
 
+LOG_S = 1.0
+"""How long the end waits for the log to have every event."""
+
 EXIT_S = 3.0
-"""How long the process's exit waits for the hand-over."""
+"""How long the process's exit waits for the hand-over and its log lines."""
+
+_NOT_ALL_TOLD = "stopped, but the last events could not be logged or delivered in time"
 
 logger = logging.getLogger("anarchon")
 
@@ -94,6 +102,8 @@ class Session:
         self._left = 0
         self._unsaid: deque[Event] = deque()
         self._steps: deque[Callable[[], None]] = deque()
+        self._stepping = False
+        self._logging = False
         self._something = threading.Condition()
         self.log_dropped = 0
         self._engine = Engine(
@@ -114,7 +124,7 @@ class Session:
         try:
             self.host.start()
             self._dispatcher.attach(self.host.post)
-            threading.Thread(target=self._tend, name="anarchon-log", daemon=True).start()
+            threading.Thread(target=self._log_events, name="anarchon-log", daemon=True).start()
         except BaseException:
             # No thread could be had: there is nobody to bring this to its end, and nothing to be ended.
             self._close()
@@ -143,13 +153,21 @@ class Session:
             asked.add_done_callback(self._engine_stopped)
         return asked
 
+    def on_app_loop(self) -> bool:
+        """Whether this is called on the loop on which the `async def` handlers run."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return False
+        return self.host.started and loop is self.host.app_loop
+
     def until_stopped(self, asked: Future[int]) -> None:
         """Block until the stop is through."""
         asked.result()
         try:
             self.stopped.result(CLOSING_S)
         except FutureTimeoutError:
-            logger.warning("stopped, but the last events could not be logged or delivered in time")
+            say(logger, logging.WARNING, _NOT_ALL_TOLD)
 
     async def stopped_or_late(self, asked: Future[int]) -> None:
         """As `until_stopped`, on any loop. Cancelling it stops nothing but the waiting."""
@@ -157,22 +175,20 @@ class Session:
         await asyncio.wrap_future(asked)
         done, _ = await asyncio.wait({asyncio.wrap_future(self.stopped)}, timeout=CLOSING_S)
         if not done:
-            logger.warning("stopped, but the last events could not be logged or delivered in time")
+            say(logger, logging.WARNING, _NOT_ALL_TOLD)
 
     def _engine_stopped(self, asked: Future[int]) -> None:
         error = asked.exception()
         if error is not None:
-            logger.error("the engine could not stop in order", exc_info=error)
+            say(logger, logging.ERROR, "the engine could not stop in order", error=error)
         self._left = 0 if error is not None else asked.result()
         self._then(self._after_stop)
 
     def _after_stop(self) -> None:
         if self._left:
             self.state = "lingering"
-            logger.warning(
-                "%d handlers would not end; their leases are kept until they do, or until this process exits",
-                self._left,
-            )
+            words = "%d handlers would not end; their leases are kept until they do, or until this process exits"
+            say(logger, logging.WARNING, words, self._left)
             self._last_events()
             self._raise_fatal()
             self.stopped.set_result(self._left)
@@ -192,11 +208,16 @@ class Session:
     def _close(self) -> None:
         self._dispatcher.attach(None)
         if not self.host.close():
-            logger.warning("a thread of the scheduler did not end; as a daemon it does not keep the process")
+            words = "a thread of the scheduler did not end; as a daemon it does not keep the process"
+            say(logger, logging.WARNING, words)
         self.state = "ended"
         _sessions.discard(self)
         self._on_ended(self)
+        # The scheduler may go as soon as its stop is through, though a thread of this is on its last line.
+        self._on_ended = _nobody
         self.ended.set_result(None)
+        with self._something:
+            self._something.notify_all()
         if not self.stopped.done():
             self.stopped.set_result(self._left)
 
@@ -218,7 +239,7 @@ class Session:
     def _on_fatal(self, error: BaseException) -> None:
         if self.fatal is None:
             self.fatal = error
-            logger.warning("a handler raised %s: stopping the scheduler", type(error).__name__)
+            say(logger, logging.WARNING, "a handler raised %s: stopping the scheduler", type(error).__name__)
             self.stop()
 
     def _raise_fatal(self) -> None:
@@ -231,7 +252,8 @@ class Session:
             raise fatal
 
         if not self.host.post(out):
-            logger.error("a handler raised %s, and the application's loop is closed", type(fatal).__name__)
+            words = "a handler raised %s, and the application's loop is closed"
+            say(logger, logging.ERROR, words, type(fatal).__name__)
 
     # ---------------------------------------------------------------- events
 
@@ -242,31 +264,51 @@ class Session:
                 self._unsaid.popleft()
                 self.log_dropped += 1
             self._unsaid.append(event)
-            self._something.notify()
+            self._something.notify_all()
         if isinstance(event, SchedulerStopped) and not self._stop_asked:
             # The engine stopped by itself, since the application's loop was closed.
             self.stop(0)
 
+    def _log_events(self) -> None:
+        while True:
+            with self._something:
+                self._logging = False
+                self._something.notify_all()
+                while not self._unsaid and not self.ended.done():
+                    self._something.wait()
+                if not self._unsaid:
+                    return
+                event = self._unsaid.popleft()
+                self._logging = True
+            attempt(partial(log_event, event))
+
     def _then(self, step: Callable[[], None]) -> None:
+        """Take a step towards the end, on a thread of its own, once the events before it are logged."""
         with self._something:
             self._steps.append(step)
-            self._something.notify()
+            if self._stepping:
+                return
+            self._stepping = True
+        try:
+            threading.Thread(target=self._take_steps, name="anarchon-end", daemon=True).start()
+        except (RuntimeError, MemoryError):
+            # Out of threads, or the interpreter is shutting down.
+            self._take_steps()
 
-    def _tend(self) -> None:
-        while not self.ended.done():
+    def _take_steps(self) -> None:
+        while True:
             with self._something:
-                while not self._unsaid and not self._steps:
-                    self._something.wait()
-                # A step comes after the events before it.
-                event = self._unsaid.popleft() if self._unsaid else None
-                step = self._steps.popleft() if event is None else None
+                if not self._steps:
+                    self._stepping = False
+                    return
+                step = self._steps.popleft()
+                logged = self._something.wait_for(lambda: not self._unsaid and not self._logging, LOG_S)
+            if not logged:
+                say(logger, logging.WARNING, _NOT_ALL_TOLD)
             try:
-                if event is not None:
-                    log_event(event)
-                elif step is not None:
-                    step()
-            except Exception:
-                logger.exception("the end of a scheduler went wrong" if step is not None else "an event was not logged")
+                step()
+            except Exception as error:
+                say(logger, logging.ERROR, "the end of a scheduler went wrong", error=error)
 
     # ---------------------------------------------------------------- look
 
@@ -307,8 +349,9 @@ class Session:
         said: Future[None] = Future()
 
         def left(handed_over: Future[None]) -> None:
-            if handed_over.exception() is not None:
-                logger.error("a scheduler could not hand over at exit", exc_info=handed_over.exception())
+            # StateError: the last handler had ended, and all was given back and closed before this came to it.
+            if not isinstance(handed_over.exception(), StateError | None):
+                say(logger, logging.ERROR, "a scheduler could not hand over at exit", error=handed_over.exception())
             self._then(lambda: said.set_result(None))
 
         try:
@@ -318,6 +361,10 @@ class Session:
         return said
 
 
+def _nobody(_: Session) -> None:
+    """Whom an end is told that has been told."""
+
+
 _sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 """Every session that has begun and not ended. The engine's thread holds it as long as it runs."""
 
@@ -325,7 +372,9 @@ _sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 def leave_all() -> None:
     """Hand over what every session of this process holds, and log it, within 3 s altogether."""
     leaving = [left for left in (session.leave() for session in list(_sessions)) if left is not None]
+    until = time.monotonic() + EXIT_S
     wait(leaving, timeout=EXIT_S)
+    all_written(max(0.0, until - time.monotonic()))
 
 
 atexit.register(leave_all)

@@ -13,6 +13,7 @@ from anarchon.clock import Clock
 from anarchon.engine.task import EngineTask
 from anarchon.errors import BackendError, OutcomeUnknownError
 from anarchon.host.base import Host
+from anarchon.log_lines import say
 from anarchon.model.events import BackendAway, BackendBack, ClockSkewed, Event, SlotSkipped
 from anarchon.model.settings import SchedulerSettings
 from anarchon.model.slots import retry_delay_ms
@@ -89,8 +90,8 @@ class Env:
         """Hand an event on. Whoever listens cannot delay or break the engine."""
         try:
             self.send_event(event)
-        except Exception:
-            logger.exception("an event could not be handed on")
+        except Exception as error:
+            say(logger, logging.ERROR, "an event could not be handed on", error=error)
 
     def said(self) -> dict[str, Any]:
         """The fields that every event has."""
@@ -121,7 +122,8 @@ class Env:
             self._failed(error, asked_at)
             raise
         except Exception as error:
-            logger.exception("backend %s raised what its contract does not allow", self.backend.name)
+            words = "backend %s raised what its contract does not allow"
+            say(logger, logging.ERROR, words, self.backend.name, error=error)
             unknown = OutcomeUnknownError(f"{self.backend.name} raised {type(error).__name__}: {error}")
             self._failed(unknown, asked_at)
             raise unknown from error
@@ -184,7 +186,7 @@ class Env:
     def _background_ended(self, task: asyncio.Task[None]) -> None:
         self._background.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            logger.error("the engine's task %s failed", task.get_name(), exc_info=task.exception())
+            say(logger, logging.ERROR, "the engine's task %s failed", task.get_name(), error=task.exception())
 
     async def end_background(self) -> None:
         """Cancel what is still running and wait for it."""

@@ -17,6 +17,7 @@ from anarchon.engine.env import Env
 from anarchon.engine.keeper import LeaseKeeper
 from anarchon.engine.recorder import Recorder
 from anarchon.host.base import Ended, Work
+from anarchon.log_lines import in_words
 from anarchon.model.asks import Finish, HandOver
 from anarchon.model.events import (
     HandlerEnded,
@@ -376,20 +377,10 @@ class Runner:
         await self._quiet.wait()
 
 
-def in_words(error: BaseException) -> str:
-    """`TypeName: message`, at most 1,000 characters; safe against an exception whose text cannot be had."""
-    try:
-        text = str(error)
-    except Exception:
-        text = "(its message could not be read)"
-    name = type(error).__name__
-    return (f"{name}: {text}" if text else name)[:1_000]
-
-
 def trace_of(error: BaseException) -> str | None:
     """The traceback as text, its last 8,000 characters."""
     try:
         lines = traceback.format_exception(error)
-    except Exception:
+    except BaseException:  # an exception's own code may raise anything
         return None
     return "".join(lines)[-8_000:] if error.__traceback__ is not None else None

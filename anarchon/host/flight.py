@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, Protocol
 
 from anarchon.host.base import Call, Ended, Work
 from anarchon.host.ending import CANCELLED, NEVER_BEGAN, await_handler, call_handler, discard
+from anarchon.log_lines import say
 
 _log = logging.getLogger(__name__)
 
@@ -121,9 +122,9 @@ class Flight:
         name = f"anarchon: {self.call.work.name}"
         try:
             task = loop.create_task(coro, name=name, context=self._context)
-        except Exception:
+        except Exception as error:
             # The application's task factory does not take a context, as before Python 3.11.
-            _log.debug("the task factory failed, so the handler gets a plain task", exc_info=True)
+            say(_log, logging.DEBUG, "the task factory failed, so the handler gets a plain task", error=error)
             task = asyncio.Task(coro, loop=loop, name=name, context=self._context)
         self._task = task
         _tasks.add(task)

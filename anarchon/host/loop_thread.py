@@ -8,6 +8,8 @@ import logging
 import threading
 from collections.abc import Callable
 
+from anarchon.log_lines import say
+
 _log = logging.getLogger(__name__)
 
 
@@ -70,8 +72,8 @@ class LoopThread:
         while True:
             try:
                 self.loop.run_forever()
-            except (SystemExit, KeyboardInterrupt):
+            except (SystemExit, KeyboardInterrupt) as error:
                 # A task raised it, and asyncio lets these two out of the loop.
-                _log.exception("a task tried to end the loop of thread %s", self._thread.name)
+                say(_log, logging.ERROR, "a task tried to end the loop of thread %s", self._thread.name, error=error)
             if done():  # else somebody's `loop.stop()`, which is not theirs to call
                 return

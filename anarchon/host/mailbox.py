@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextvars import Context
 
+from anarchon.log_lines import say
+
 _log = logging.getLogger(__name__)
 
 
@@ -72,8 +74,8 @@ class Mailbox:
                     return
                 try:
                     callback()
-                except Exception:
-                    _log.exception("a callback of the scheduler's host failed")
+                except Exception as error:
+                    say(_log, logging.ERROR, "a callback of the scheduler's host failed", error=error)
         finally:
             # Only where a KeyboardInterrupt cut the loop above short.
             if self._items and self._asked_at is None:

@@ -27,6 +27,7 @@ from anarchon.host.flight import Flight
 from anarchon.host.loop_thread import LoopThread
 from anarchon.host.mailbox import Mailbox
 from anarchon.host.threads import DaemonThreads, Job
+from anarchon.log_lines import say
 
 _log = logging.getLogger(__name__)
 
@@ -259,4 +260,4 @@ class ThreadHost(Host):
 def _log_failure(future: concurrent.futures.Future[Any]) -> None:
     error = future.exception()
     if error is not None and not isinstance(error, StateError):
-        _log.error("a call that nobody waits for any more failed", exc_info=error)
+        say(_log, logging.ERROR, "a call that nobody waits for any more failed", error=error)

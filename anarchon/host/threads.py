@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from anarchon.log_lines import say
+
 _log = logging.getLogger(__name__)
 
 
@@ -91,7 +93,7 @@ class DaemonThreads:
                 self._threads.discard(thread)
                 self._starting = False
                 refused, self._jobs = self._jobs, deque()
-            _log.error("no thread could be started for %d handlers: %s", len(refused), error)
+            say(_log, logging.ERROR, "no thread could be started for %d handlers: %s", len(refused), error)
             for job in refused:
                 job.refuse(error)
 
@@ -103,8 +105,8 @@ class DaemonThreads:
             while job is not None:
                 try:
                     job.run()
-                except Exception:
-                    _log.exception("a job of the scheduler's host failed")
+                except Exception as error:
+                    say(_log, logging.ERROR, "a job of the scheduler's host failed", error=error)
                 del job  # an idle thread must not keep what a handler was given
                 job = self._next()
         finally:

@@ -26,6 +26,7 @@ from anarchon import (
 from anarchon.clock import SystemClock
 from anarchon.event_log import LEVELS, level_of, log_event
 from anarchon.listeners import INBOX, Dispatcher
+from anarchon.log_lines import all_written
 from anarchon.model import events
 from anarchon.session import Session
 from anarchon.testing import MemoryBackend
@@ -160,9 +161,59 @@ def test_a_listener_that_raises_is_logged_once_a_minute_and_told_to_the_others(
 
     with caplog.at_level(logging.ERROR, "anarchon"):
         on_a_loop(story)
+        assert all_written(SOON_S)
     assert len(caplog.records) == 2
     assert all("raised on RunFailed" in record.getMessage() for record in caplog.records)
     assert all(record.exc_info for record in caplog.records)
+
+
+class UnreadableError(Exception):
+    """Its message cannot be had."""
+
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+
+class Nameless:
+    """A listener that has no name and cannot be shown."""
+
+    def __call__(self, event: Event) -> None:
+        raise UnreadableError
+
+    def __repr__(self) -> str:
+        raise ValueError("no")
+
+
+def test_whatever_a_listener_raises_the_next_one_gets_its_events() -> None:
+    async def story(dispatcher: Dispatcher) -> None:
+        others: list[Event] = []
+
+        def unreadable(event: Event) -> None:
+            raise UnreadableError
+
+        async def unreadable_too(event: Event) -> None:
+            raise UnreadableError
+
+        def cancelled(event: Event) -> None:
+            raise asyncio.CancelledError
+
+        for broken in (unreadable, unreadable_too, cancelled, Nameless()):
+            dispatcher.add(RunFailed, broken)
+        dispatcher.add(Event, others.append)
+        for number in range(3):
+            dispatcher.publish(one_event(number))
+        await settled(dispatcher)
+
+        assert len([event for event in others if isinstance(event, RunFailed)]) == 3
+        failures = [event for event in others if isinstance(event, ListenerFailed)]
+        assert {(event.listener.rpartition(".")[2], event.error) for event in failures} == {
+            ("unreadable", "UnreadableError: (its message could not be read)"),
+            ("unreadable_too", "UnreadableError: (its message could not be read)"),
+            ("cancelled", "CancelledError"),
+            ("Nameless", "UnreadableError: (its message could not be read)"),
+        }
+
+    on_a_loop(story)
 
 
 def test_an_async_listener_that_hangs_holds_up_nobody_and_loses_its_oldest() -> None:
@@ -310,13 +361,54 @@ class Stuck(logging.Handler):
         self.go_on.wait(SOON_S)
 
 
-@pytest.mark.slow
-def test_a_log_handler_that_hangs_holds_up_neither_runs_nor_stop() -> None:
+class Raising(logging.Handler):
+    """A log handler that raises, which `logging` lets through."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        raise ValueError("the log is broken")
+
+
+def test_a_log_handler_that_raises_breaks_neither_runs_nor_stop() -> None:
     scheduler = make()
     heard = Heard(scheduler)
     scheduler.every("fast", "100ms", noop, jitter_ms=0)
+
+    def broken(event: Event) -> None:
+        raise ValueError("and so is this listener")
+
+    scheduler.events.on(Event, broken)
+    raising = Raising()
+    log = logging.getLogger("anarchon")
+    level = log.level
+    log.addHandler(raising)
+    log.setLevel(logging.INFO)
+    try:
+        scheduler.start_background()
+        session = session_of(scheduler)
+        heard.wait(RunSucceeded)
+        scheduler.shutdown()
+        assert session.ended.done()
+        assert all_written(SOON_S)
+    finally:
+        log.removeHandler(raising)
+        log.setLevel(level)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["scheduler started", "raised on RunSucceeded", "would not end"])
+def test_a_log_handler_that_hangs_holds_up_neither_runs_nor_stop(what: str) -> None:
+    scheduler = make()
+    heard = Heard(scheduler)
+    scheduler.every("fast", "100ms", noop, jitter_ms=0)
+    release = threading.Event()
+    scheduler.every("hangs", "100ms", lambda: release.wait(SOON_S), jitter_ms=0)
+
+    def broken(event: Event) -> None:
+        raise ValueError("no")
+
+    scheduler.events.on(RunSucceeded, broken)
     stuck = Stuck()
-    stuck.addFilter(lambda record: "scheduler started" in record.getMessage())
+    stuck.addFilter(lambda record: what in record.getMessage())
     log = logging.getLogger("anarchon")
     level = log.level
     log.addHandler(stuck)
@@ -324,12 +416,16 @@ def test_a_log_handler_that_hangs_holds_up_neither_runs_nor_stop() -> None:
     try:
         scheduler.start_background()
         session = session_of(scheduler)
-        assert stuck.entered.wait(SOON_S)
         heard.wait(RunSucceeded)
-        scheduler.shutdown()
-        assert not session.ended.done()
+        scheduler.shutdown(100)
+        assert scheduler.status().state == "lingering"
+        assert stuck.entered.wait(SOON_S)
+        release.set()
+        session.ended.result(SOON_S)
+        assert not stuck.go_on.is_set()
     finally:
         log.removeHandler(stuck)
         log.setLevel(level)
+        release.set()
         stuck.go_on.set()
-    session.ended.result(SOON_S)
+    assert all_written(SOON_S)

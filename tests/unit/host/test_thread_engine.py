@@ -12,6 +12,7 @@ import pytest
 from anarchon.errors import StateError
 from anarchon.host.base import Ended
 from anarchon.host.thread import ThreadHost
+from anarchon.log_lines import all_written
 from tests.unit.host.thread_hosts import (
     ERRORS,
     LIMIT_S,
@@ -85,6 +86,7 @@ def test_the_error_of_a_call_that_was_cancelled_is_logged(caplog: pytest.LogCapt
         await host.call(on_the_next_turn())
 
     with_host(body)()
+    assert all_written(LIMIT_S)
     assert ["too late" in str(record.exc_info) for record in caplog.records] == [True]
 
 
@@ -109,6 +111,7 @@ def test_a_task_that_tries_to_end_the_engines_loop_is_logged(caplog: pytest.LogC
         await host.call(engine())
 
     with_host(body)()
+    assert all_written(LIMIT_S)
     assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 

@@ -14,7 +14,9 @@ import pytest
 from anarchon.host.base import Ended
 from anarchon.host.mailbox import Mailbox
 from anarchon.host.thread import ThreadHost
+from anarchon.log_lines import all_written
 from tests.unit.host.thread_hosts import (
+    LIMIT_S,
     a_turn_of,
     async_work,
     ends_of,
@@ -104,6 +106,7 @@ def test_a_callback_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> No
         await a_turn_of(host)
 
     with_host(body)()
+    assert all_written(LIMIT_S)
     assert [record.exc_text is not None for record in caplog.records] == [True, True]
 
 
