@@ -422,7 +422,7 @@ class Scheduler(Generic[BackendT_co]):
         grace_ms = _grace(grace_ms, "shutdown()")
         session = self._session
         if session is not None:
-            if session.app_loop is not None and session.app_loop is _loop_of_this_thread():
+            if session.on_app_loop():
                 raise StateError("shutdown() would block the loop on which the handlers run; await stop() instead")
             session.until_stopped(session.stop(grace_ms))
         fatal, self._fatal = self._fatal, None

@@ -25,6 +25,7 @@ from anarchon.engine.survey import Survey
 from anarchon.engine.task import EngineTask
 from anarchon.errors import BackendError, BackendMisconfiguredError, StateError, UnsafeOptionError
 from anarchon.host.base import Host
+from anarchon.log_lines import say
 from anarchon.model.asks import InstanceRecord, StoreInfo, TaskRecord
 from anarchon.model.events import Event, SchedulerStarted, SchedulerStopped
 from anarchon.model.run import Run, Skip
@@ -112,6 +113,7 @@ class Engine:
             self._survey = Survey(self._env, self._env.lease, self._runner, self._claimer, self._recorder)
             self._runner.keeper = LeaseKeeper(self._env, self._env.lease, self._runner.lost)
         self._opened = False
+        self._backend_is_others = False
         self._start_ms = 0
         self._known_since: dict[str, int | None] = {}
         self._bringing_up: asyncio.Task[None] | None = None
@@ -129,7 +131,7 @@ class Engine:
         """Open the store and begin. With the store away, return after the first try and go on trying.
 
         Raises BackendMisconfiguredError where waiting would not help, UnsafeOptionError where the store turns out to
-        remember claims for less time than a task may be late.
+        remember claims for less time than a task may be late, StateError where the backend serves somebody else.
         """
         if self._bringing_up is not None:
             raise StateError("this engine was started before; make a new one")
@@ -143,12 +145,12 @@ class Engine:
         while not self._env.stopping:
             try:
                 await self._open()
-            except (BackendMisconfiguredError, UnsafeOptionError) as error:
+            except (BackendMisconfiguredError, UnsafeOptionError, StateError) as error:
+                await self._close_backend()
                 if not self._first_try.done():
-                    await self._env.backend.close()
                     self._first_try.set_exception(error)
                     return
-                logger.error("the backend answers, but refuses this scheduler: %s", error)
+                say(logger, logging.ERROR, "the backend answers, but refuses this scheduler: %s", error)
                 await self._env.clock.sleep_ms(self._env.retry_delay_ms())
             except BackendError:
                 self._tried()
@@ -169,7 +171,9 @@ class Engine:
         env = self._env
         if not self._opened:
             sent_wall = env.clock.now_ms()
-            info = await env.ask(env.backend.open(env.settings.namespace, self._instance_record()))
+            info = await env.ask(self._open_backend())
+            if isinstance(info, StateError):
+                raise info
             self._check_memory(info)
             env.note_skew(info.store_now_ms, sent_wall)
             self._opened = True
@@ -195,6 +199,21 @@ class Engine:
         else:
             self._duties.append(env.spawn(self._flush_skips(), "skips"))
         env.emit(SchedulerStarted(tasks=len(env.tasks), **env.said()))
+
+    async def _open_backend(self) -> StoreInfo | StateError:
+        try:
+            info = await self._env.backend.open(self._env.settings.namespace, self._instance_record())
+        except StateError as error:
+            # It serves another scheduler, or a reader, who is not to find it closed.
+            self._backend_is_others = True
+            return error
+        self._backend_is_others = False
+        return info
+
+    async def _close_backend(self) -> None:
+        self._opened = False
+        if not self._backend_is_others:
+            await self._env.backend.close()
 
     def _check_memory(self, info: StoreInfo) -> None:
         if self._env.claim_only is None or info.remembers_ms is None:
@@ -240,7 +259,8 @@ class Engine:
     def _host_gone(self) -> None:
         """The application's loop was closed without stop(): nothing can run here any more."""
         if not self._env.stopping:
-            logger.warning("the application's event loop was closed while the scheduler was running: stopping it")
+            words = "the application's event loop was closed while the scheduler was running: stopping it"
+            say(logger, logging.WARNING, words)
             self._env.spawn(self._stop_by_itself(), "stop-by-itself")
 
     async def _stop_by_itself(self) -> None:
@@ -334,7 +354,7 @@ class Engine:
         self._runner.stop()
         if self._runner.keeper is not None:
             self._runner.keeper.stop()
-        await self._env.backend.close()
+        await self._close_backend()
 
     async def wait_ended(self) -> None:
         """After stop(): return once every handler has ended and everything is closed."""

@@ -86,6 +86,45 @@ def test_a_second_start_is_refused_and_changes_nothing() -> None:
     asyncio.run(story())
 
 
+def test_a_backend_that_serves_a_scheduler_is_refused_to_another_and_stays_open() -> None:
+    backend = MemoryBackend()
+    first, second = Scheduler(backend), Scheduler(backend, namespace="other")
+    heard = Heard(first)
+    first.every("fast", "100ms", noop, jitter_ms=0)
+
+    async def story() -> None:
+        async with first:
+            for _ in range(2):
+                with pytest.raises(StateError, match="one backend object serves one scheduler at a time"):
+                    await second.start()
+                assert second.status().state == "stopped"
+            heard.events.clear()
+            await heard.until(RunSucceeded)
+            assert first.status().backend_away is False
+        async with second:
+            assert second.status().backend_away is False
+
+    asyncio.run(story())
+
+
+def test_shutdown_is_refused_on_the_schedulers_own_loop() -> None:
+    scheduler = make()
+    heard = Heard(scheduler)
+    refused: list[str] = []
+
+    def listener(event: SchedulerStarted) -> None:
+        try:
+            scheduler.shutdown()
+        except StateError as error:
+            refused.append(str(error))
+
+    scheduler.events.on(SchedulerStarted, listener)
+    with scheduler:
+        heard.wait(SchedulerStarted)
+
+    assert ["would block the loop" in words for words in refused] == [True]
+
+
 def test_stop_without_a_start_returns() -> None:
     scheduler = make()
 
