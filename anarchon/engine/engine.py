@@ -42,6 +42,9 @@ AFTER_GRACE_MS = 1_000
 LAST_WORDS_MS = 2_000
 """How long stop() waits for the store to take the last records, ms."""
 
+LANDING_MS = 1_000
+"""How long the process's exit waits for what has been asked of the store, ms."""
+
 SKIP_FLUSH_MS = 10_000
 """How often a claim-only instance, which has no survey, stores its gathered skips, ms."""
 
@@ -291,7 +294,7 @@ class Engine:
         for duty in self._duties:
             if duty.get_name() == "anarchon-planner":
                 duty.cancel()
-        await self._within(LAST_WORDS_MS, self._claimer.stop())
+        await self._within(LAST_WORDS_MS, self._nothing_asked_for())
         await self._grace()
         if self._runner.running:
             self._runner.tell_all("stopping")
@@ -305,6 +308,12 @@ class Engine:
         else:
             await self._close()
         return left
+
+    async def _nothing_asked_for(self) -> None:
+        """Return once the store has answered each claim and take-up: what it grants now is given back unbegun."""
+        await self._claimer.stop()
+        if self._survey is not None:
+            await self._survey.landed()
 
     async def _grace(self) -> None:
         """Wait until no handler is running or the grace is over; a second stop() may bring its end forward."""
@@ -367,9 +376,10 @@ class Engine:
         self._grace_until = 0
         self._grace_changed.set()
         for duty in self._duties:
-            if duty.get_name() in ("anarchon-planner", "anarchon-survey"):
+            if duty.get_name() == "anarchon-planner":
                 duty.cancel()
         self._runner.give_up_all()
+        await self._within(LANDING_MS, self._nothing_asked_for())
         if self._opened:
             await self._within(LAST_WORDS_MS, self._recorder.drained())
         await self._close()

@@ -7,7 +7,7 @@ asked of the store now and then rides on it: recovery, the turn to sweep, the ga
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from anarchon.clock import Timer
 from anarchon.engine.active import Grant
@@ -16,7 +16,7 @@ from anarchon.engine.env import Env
 from anarchon.engine.recorder import Recorder
 from anarchon.engine.runner import Runner
 from anarchon.errors import BackendError
-from anarchon.model.asks import Spent, TakeUp, Won
+from anarchon.model.asks import Spent, TakeUp, TakeUpOutcome, Won
 from anarchon.model.run import Run
 from anarchon.model.slots import survey_interval_ms, trust_deadline
 from anarchon.protocol import LeaseBackend
@@ -41,6 +41,8 @@ class Survey:
         """Take-ups whose answer is still out; asked again with the same token."""
         self._left_for_room = False
         self._left_for_recorder = False
+        self._landed = asyncio.Event()
+        self._landed.set()
         self._wanted = asyncio.Event()
         self._timer: Timer | None = None
 
@@ -49,6 +51,10 @@ class Survey:
         if self._left_for_room:
             self._left_for_room = False
             self._wanted.set()
+
+    async def landed(self) -> None:
+        """Return once no take-up is under way."""
+        await self._landed.wait()
 
     async def survey_for_ever(self, wait_ms: float) -> None:
         """Survey for ever, the first time after `wait_ms`."""
@@ -122,7 +128,15 @@ class Survey:
             return
         asks = dict(self._pending)
         sent = env.clock.monotonic_ms()
-        answers = await env.ask(self._store.take_up(list(asks.values())))
+        self._landed.clear()
+        try:
+            answers = await env.ask(self._store.take_up(list(asks.values())))
+            self._taken_up(asks, sent, answers)
+        finally:
+            self._landed.set()
+
+    def _taken_up(self, asks: Mapping[tuple[str, int], TakeUp], sent: float, answers: Sequence[TakeUpOutcome]) -> None:
+        env = self._env
         until = trust_deadline(sent, env.settings.lease_ms)
         grants: list[Grant] = []
         for (key, ask), answer in zip(asks.items(), answers, strict=True):
