@@ -314,8 +314,8 @@ class _Judging:
             if note is None or facts is None or facts.up is None or end > self.history.ended_ms:
                 continue
             since = end - 2 * self.history.lease_ms
-            if note.at_ms >= end or stopped.get(key, FOREVER) <= since:
-                continue
+            if note.at_ms >= end or stopped.get(key, FOREVER) <= end - self.history.lease_ms:
+                continue  # what moved its end last was a request delivered late
             alive = Span(facts.up.start_ms, facts.alive_until_ms)
             # A long lease outlasts one failed renewal.
             faults = facts.faults if self.history.lease_ms < LONG_LEASE_MS else []
@@ -452,8 +452,8 @@ class _Judging:
             until = word.until_ms if word.until_ms is not None else word.slot_ms
             said.setdefault((word.instance, word.task), []).append((word.slot_ms, until))
         for facts in self.history.instances:
-            if facts.up is None:
-                continue
+            if facts.up is None or facts.limited:
+                continue  # a full one tells when it has room
             for task in facts.tasks.values():
                 running = without([facts.up], [*facts.frozen, *facts.cut])
                 ranges = said.get((facts.id, task.name), [])
