@@ -29,6 +29,7 @@ from anarchon import (
     SchedulerStopped,
     SlotSkipped,
 )
+from anarchon.log_lines import all_written
 from anarchon.testing import MemoryBackend
 from anarchon_sqlite import SQLiteBackend
 from tests.scenarios.counting import LIMIT_S, Count
@@ -141,6 +142,7 @@ def test_listeners_that_raise_and_hang_delay_nothing_and_hide_nothing(
 
     with caplog.at_level(logging.ERROR, logger="anarchon"):
         asyncio.run(application())
+        assert all_written(10)
     said = [record for record in caplog.records if "first_raises" in record.getMessage()]
     assert len(said) == 1
     assert said[0].exc_info is not None
