@@ -12,6 +12,7 @@ RANGES = (0, 10_000, 20_000)
 LONGEST = 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", RANGES)
 @pytest.mark.parametrize("bug", PLANTED)
 def test_a_planted_bug_is_found_where_the_sound_engine_has_no_finding(bug: str, first: int) -> None:

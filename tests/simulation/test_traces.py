@@ -12,6 +12,7 @@ def here() -> dict[str, str]:
     return trace_here()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_seed_has_the_same_trace_on_every_python(version: str, here: dict[str, str]) -> None:
     path = interpreter(version)
