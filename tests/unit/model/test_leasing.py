@@ -584,3 +584,25 @@ def test_a_slot_that_was_closed_for_a_run_is_still_closed_when_that_run_may_not_
     kept = decide(claim(), mine, closing=closing).answer
     assert isinstance(kept, Closed)
     assert kept.took_up is not None
+
+
+def test_a_run_that_shows_no_attempts_can_still_be_finished() -> None:
+    bare = run(attempt=1)
+    finish = Finish(
+        task="t",
+        run_id=bare.run_id,
+        slot_ms=bare.slot_ms,
+        scheduled_at_ms=bare.scheduled_at_ms,
+        reason="schedule",
+        instance_id="they",
+        attempt=1,
+        fence=FENCE,
+        status="succeeded",
+        claimed_at_ms=bare.claimed_at_ms,
+        started_at_ms=SLOT,
+        finished_at_ms=NOW,
+    )
+    taken, stored = decide_finish(replace(bare, attempts=()), finish)
+    assert taken
+    assert stored is not None
+    assert (stored.status, stored.attempts) == ("succeeded", ())
