@@ -65,3 +65,7 @@ def test_the_end_of_a_timed_out_handler_changes_nothing() -> None:
     assert stays_silent("timeout")
     assert not stays_silent("stopping")
     assert not stays_silent(None)
+
+
+def test_without_leases_nothing_is_handed_over_whatever_the_attempts() -> None:
+    assert settle("cancelled", signal="stopping", seen=False, lease=False, max_attempts=3) == "interrupted"
