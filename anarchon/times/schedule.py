@@ -148,7 +148,10 @@ class Cron:
 
     def next(self, after_ms: int) -> int | None:
         """The first slot strictly after `after_ms`; None when it lies beyond the year 9999."""
-        return (self._made_search or self._search).next(after_ms)
+        search = self._made_search
+        if search is None:
+            search = self._search
+        return search.next(after_ms)
 
     def prev(self, at_or_before_ms: int) -> int | None:
         """The last slot at or before `at_or_before_ms`; None when there is none since the year 1."""
