@@ -145,3 +145,18 @@ def test_handled_ranges_stay_few() -> None:
 
 def test_a_schedule_without_further_slots_plans_nothing() -> None:
     assert Handled.before(0).after(0, lambda _: None) is None
+
+
+def test_what_was_handled_stays_handled_far_back_while_no_clock_jumps() -> None:
+    handled = Handled.before(0)
+    for number in range(1, 11):
+        handled = handled.through(number * 60_000, jumped=False)
+    assert handled.ranges == ((0, 600_000),)
+    assert handled.after(90_000, minutely) == 660_000
+
+
+def test_a_clock_that_jumps_inside_what_was_handled_forgets_nothing_of_it() -> None:
+    handled = Handled.before(0).through(600_000, jumped=False)
+    for number in range(1, 7):
+        handled = handled.through(number * 60_000, jumped=True)
+    assert handled.ranges == ((0, 600_000),)
