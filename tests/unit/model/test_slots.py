@@ -157,6 +157,6 @@ def test_what_was_handled_stays_handled_far_back_while_no_clock_jumps() -> None:
 
 def test_a_clock_that_jumps_inside_what_was_handled_forgets_nothing_of_it() -> None:
     handled = Handled.before(0).through(600_000, jumped=False)
-    for number in range(1, 7):
+    for number in (1, 2, 3, 4, 5, 10):
         handled = handled.through(number * 60_000, jumped=True)
     assert handled.ranges == ((0, 600_000),)
