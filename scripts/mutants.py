@@ -151,6 +151,8 @@ def mutants_of(module: str) -> list[Mutant]:
             add(where, *span(node), "True")
         if isinstance(node, ast.BoolOp):
             for value in node.values:
+                if isinstance(value, ast.Constant):
+                    continue  # `or 0`: False is 0
                 add(where, *span(value), "True" if isinstance(node.op, ast.And) else "False")
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             add(where, *span(node), source[slice(*span(node.operand))])
