@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from anarchon.context import RunContext
-from anarchon.model.events import RunStarted, RunSucceeded
+from anarchon.engine.claimer import UNNOTICED_MS
+from anarchon.model.events import BackendBack, RunStarted, RunSucceeded
 from anarchon.protocol import Backend
 from anarchon.testing.clock import VirtualClock
 from anarchon.testing.faulty import Faults, FaultyLeaseBackend
@@ -52,6 +53,31 @@ def test_a_run_that_ended_in_an_outage_longer_than_its_lease_does_not_start_agai
         assert len(seen) == len({ctx.run_id for ctx in seen})
         if interval != "5m":
             assert max(run.slot_ms or 0 for run in runs.values()) > START_MS + 25_000
+        await cluster.stop()
+
+    in_virtual_time(story)
+
+
+@pytest.mark.parametrize("away_s", range(11, 25))
+def test_after_a_long_outage_only_what_fell_due_in_its_last_seconds_is_asked_for(away_s: int) -> None:
+    async def story() -> None:
+        cluster = Cluster()
+        faults = Faults(cluster.clock)
+        one = cluster.make(
+            [make_task("t", every("1s"), overlap="allow")],
+            wrap=lambda inner, _: FaultyLeaseBackend(inner, faults),
+        )
+        await one.engine.start()
+        await cluster.advance(2_500)
+        before = len(one.told(RunStarted))
+        faults.outage = True
+        await cluster.advance(away_s * 1_000)
+        faults.outage = False
+        (back,) = await cluster.until(BackendBack)
+        await cluster.advance(10_000)
+        after = [event.slot_ms or 0 for event in one.told(RunStarted)[before:]]
+        assert back.at_ms - UNNOTICED_MS - 1_000 <= after[0] <= START_MS + 2_000 + away_s * 1_000 + 1_000
+        assert after == list(range(after[0], after[-1] + 1_000, 1_000))
         await cluster.stop()
 
     in_virtual_time(story)
