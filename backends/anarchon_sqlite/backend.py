@@ -30,7 +30,7 @@ from anarchon_sqlite import history, steps
 from anarchon_sqlite.connection import Link, Synchronous
 from anarchon_sqlite.location import path_of
 from anarchon_sqlite.slate import Slate
-from anarchon_sqlite.thread import Worker
+from anarchon_sqlite.thread import FileThread
 
 ResultT = TypeVar("ResultT")
 
@@ -73,7 +73,7 @@ class SQLiteBackend(LeaseBackend):
         self._path = path_of(url_or_path)
         self._synchronous: Synchronous = synchronous
         self._clock = clock
-        self._worker: Worker | None = None
+        self._thread: FileThread | None = None
         self._namespace = ""
         self._instance: InstanceRecord | None = None
         self._pid = 0
@@ -101,11 +101,11 @@ class SQLiteBackend(LeaseBackend):
         For reading (`instance` None) nothing is created or written: a file that is missing or has no tables of
         anarchon is a BackendMisconfiguredError.
         """
-        if self._worker is not None:
+        if self._thread is not None:
             raise StateError(f"this backend of {self._path} is open: one backend object serves one scheduler at a time")
         self._namespace, self._instance, self._pid = namespace, instance, os.getpid()
         self._registered.clear()
-        self._worker = Worker(self._path, self._connect, self._clock)
+        self._thread = FileThread(self._path, self._connect, self._clock)
         try:
             now_ms = await self._ask(steps.now, writes=instance is not None)
         except BaseException:
@@ -134,11 +134,11 @@ class SQLiteBackend(LeaseBackend):
 
     async def close(self) -> None:
         """End the thread and close the file. The last one to do so folds the log into the file."""
-        if self._worker is None:
+        if self._thread is None:
             return
         if self._pid != os.getpid():
             # Another process's thread and connection: left alone.
-            self._worker = None
+            self._thread = None
             return
         try:
             if self._instance is not None:
@@ -154,20 +154,20 @@ class SQLiteBackend(LeaseBackend):
             steps.leave(connection, self._namespace, instance.instance_id)
 
     async def _stop(self) -> None:
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            await worker.stop()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            await thread.stop()
 
     async def migrate(self) -> int:
         """Create the file, or bring it up to date, and answer its schema. Done by `open` for who may.
 
         Safe at any time, from any number of processes. By hand it can be run with more rights than the service has.
         """
-        worker = Worker(self._path, self._connect_to_migrate, self._clock)
+        thread = FileThread(self._path, self._connect_to_migrate, self._clock)
         try:
-            return await worker.submit(steps.schema, writes=True, busy_ms=self._busy_ms).answer()
+            return await thread.submit(steps.schema, writes=True, busy_ms=self._busy_ms).answer()
         finally:
-            await worker.stop()
+            await thread.stop()
 
     def _connect_to_migrate(self) -> Link:
         return Link(self._path, synchronous=self._synchronous, reads_only=False)
@@ -244,21 +244,21 @@ class SQLiteBackend(LeaseBackend):
         writes: bool = True,
         busy_ms: int | None = None,
     ) -> ResultT:
-        worker = self._open_worker()
-        return await worker.submit(work, writes=writes, busy_ms=busy_ms or self._busy_ms).answer()
+        thread = self._open_thread()
+        return await thread.submit(work, writes=writes, busy_ms=busy_ms or self._busy_ms).answer()
 
     def _writing_instance(self) -> InstanceRecord:
-        self._open_worker()
+        self._open_thread()
         if self._instance is None:
             raise StateError(f"this backend of {self._path} was opened for reading: open it with an instance to write")
         return self._instance
 
-    def _open_worker(self) -> Worker:
-        if self._worker is None:
+    def _open_thread(self) -> FileThread:
+        if self._thread is None:
             raise StateError(f"this backend of {self._path} is not open: await open() before any other call")
         if self._pid != os.getpid():
             raise StateError(
                 f"this backend of {self._path} was opened in process {self._pid} and is used in its child "
                 f"{os.getpid()}: SQLite's connections do not survive a fork; make and open one in the child"
             )
-        return self._worker
+        return self._thread

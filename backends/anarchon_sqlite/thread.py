@@ -106,7 +106,7 @@ AnyRequest = Request[Any]
 Answer = tuple[AnyRequest, Any, BaseException | None]
 
 
-class Worker:
+class FileThread:
     """Owns the thread and, on it, the connection. `connect` is called on the thread, again after a failure."""
 
     def __init__(self, path: str, connect: Callable[[], Link], clock: Callable[[], int] | None) -> None:
@@ -118,7 +118,7 @@ class Worker:
         self._ended: tuple[asyncio.AbstractEventLoop, asyncio.Future[None]] | None = None
         self._thread = threading.Thread(target=self._run, name="anarchon-sqlite", daemon=True)
         self._thread.start()
-        _workers.add(self)
+        _file_threads.add(self)
 
     # ---------------------------------------------------------------- on the loop
 
@@ -333,7 +333,7 @@ def _call(loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *arg
         loop.call_soon_threadsafe(callback, *arguments)
 
 
-_workers: weakref.WeakSet[Worker] = weakref.WeakSet()
+_file_threads: weakref.WeakSet[FileThread] = weakref.WeakSet()
 
 
 def _kept_by_the_fork(connection: sqlite3.Connection) -> None:
@@ -345,8 +345,8 @@ def _kept_by_the_fork(connection: sqlite3.Connection) -> None:
 
 
 def _after_fork() -> None:
-    for worker in list(_workers):
-        worker.survive_fork()
+    for each in list(_file_threads):
+        each.survive_fork()
 
 
 if hasattr(os, "register_at_fork"):
