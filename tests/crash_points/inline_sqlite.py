@@ -10,12 +10,12 @@ from unittest.mock import patch
 
 import anarchon_sqlite.backend
 from anarchon_sqlite.connection import Link
-from anarchon_sqlite.thread import Answer, Request, Worker
+from anarchon_sqlite.thread import Answer, FileThread, Request
 
 ResultT = TypeVar("ResultT")
 
 
-class InlineWorker(Worker):
+class InlineThread(FileThread):
     """Does each piece of work when it is asked to."""
 
     def __init__(self, path: str, connect: Callable[[], Link], clock: Callable[[], int] | None) -> None:
@@ -45,5 +45,5 @@ class InlineWorker(Worker):
 @contextmanager
 def sqlite_inline() -> Generator[None, Any, None]:
     """SQLite backends made inside have no thread."""
-    with patch.object(anarchon_sqlite.backend, "Worker", InlineWorker):
+    with patch.object(anarchon_sqlite.backend, "FileThread", InlineThread):
         yield
