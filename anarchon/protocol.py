@@ -25,8 +25,8 @@ was won stays in the history until it is final and trimmed.
 and by the sweep. A run that is not final is never trimmed; neither is a slot that a late claim could still ask
 for. When a slot's record is trimmed, the task's floor rises to it, and a claim at or below the floor is lost.
 
-**Reserved.** Pause, checkpoints, leadership, an audit store and stored triggers belong to lease backends and join
-as further methods with a default body that refuses, so that a backend written today keeps working.
+**Reserved.** Leadership, an audit store and stored triggers belong to lease backends and join as further methods
+with a default body that refuses, so that a backend written today keeps working.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from typing import Any, Final, Generic, NoReturn, Protocol, TypeAlias, final
 from typing_extensions import TypeVar
 
 from anarchon.model.asks import (
+    Checkpoint,
     Claim,
     ClaimOutcome,
     Finish,
@@ -46,6 +47,8 @@ from anarchon.model.asks import (
     Lease,
     LeaseOutcome,
     LeaseTerms,
+    Manual,
+    PauseOutcome,
     StoreInfo,
     SurveyAnswer,
     TakeUp,
@@ -208,6 +211,13 @@ class LeaseBackend(Backend):
         return LEASE
 
     @abstractmethod
+    async def open_to_act(self, namespace: str) -> StoreInfo:
+        """As `open` for reading, for a tool in somebody's hand: what needs no instance is taken as well.
+
+        That is `pause`, `resume`, `free`, and `run_now` of a run that is not held.
+        """
+
+    @abstractmethod
     async def claim(self, claims: Sequence[Claim[LeaseTerms]]) -> Sequence[LeaseOutcome]:
         """Ask for slots: `decide_claim` for each, in one atomic step for the whole batch where the store can."""
 
@@ -224,8 +234,28 @@ class LeaseBackend(Backend):
         """Give held runs back; False: they are no longer held under that fence."""
 
     @abstractmethod
+    async def save_checkpoints(self, asks: Sequence[Checkpoint]) -> Sequence[bool]:
+        """Keep what handlers leave for the next attempt: `decide_checkpoint`. False: refused, the lease is lost."""
+
+    @abstractmethod
+    async def run_now(self, ask: Manual) -> LeaseOutcome:
+        """Ask for one run outside the grid: `decide_manual`. A task that the store does not know is `Lost`."""
+
+    @abstractmethod
+    async def pause(self, task: str, by: str) -> PauseOutcome:
+        """Pause a task for every instance: `decide_pause`. Asking again changes nothing."""
+
+    @abstractmethod
+    async def resume(self, task: str, by: str) -> PauseOutcome:
+        """Let a paused task go on: `decide_resume`. Asking again changes nothing."""
+
+    @abstractmethod
+    async def free(self, task: str, by: str) -> Sequence[Run]:
+        """End every run of a task that is in progress, as `free` of the model says, and answer which they were."""
+
+    @abstractmethod
     async def survey(self, instance_id: str, lease_ms: int, page: str | None = None) -> SurveyAnswer:
-        """The one periodic statement: stamp the instance as alive and look for what is owed.
+        """The one periodic statement: stamp the instance as alive and look for what is owed and not withheld.
 
         `page` continues an answer whose `next_page` was not None. The turn to sweep is given to one instance at
         most once a minute.

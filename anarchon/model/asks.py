@@ -7,7 +7,7 @@ from typing import Generic, TypeAlias
 
 from typing_extensions import TypeVar
 
-from anarchon.model.run import Run
+from anarchon.model.run import Pause, Run
 from anarchon.model.words import FinalStatus, OverlapPolicy, RunReason, SkipReason
 
 TermsT_co = TypeVar("TermsT_co", covariant=True)
@@ -58,6 +58,8 @@ class Closed:
     reason: SkipReason
     took_up: Run | None = None
     interrupted: tuple[Run, ...] = ()
+    met: Run | None = None
+    """The run in progress that a run by hand would have overlapped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +137,59 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Manual:
+    """Ask for one run outside the grid. Asking again with the same token is answered as the first time."""
+
+    task: str
+    run_id: str
+    token: str
+    instance_id: str
+    """Who asks: with `held` the instance that will run it."""
+    at_ms: int
+    """When it was asked for: the run's `scheduled_at_ms`."""
+    held: bool
+    """True: the asking instance gets its lease. False: it is owed, and whoever has the task and room takes it up."""
+    terms: LeaseTerms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseOutcome:
+    """What became of a request to pause or to resume a task."""
+
+    known: bool
+    """False: the store knows no such task, and nothing was changed."""
+    changed: bool
+    """False: the task was in that state already."""
+    pauses: tuple[Pause, ...] = ()
+    interrupted: tuple[Run, ...] = ()
+    """By resuming: owed runs that will not be started again, since resuming owes nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """What a handler leaves for the next attempt at its run, by its runner."""
+
+    task: str
+    run_id: str
+    fence: int
+    value: str
+    """JSON text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRecord:
-    """What a store has to know of a registered task."""
+    """What a store has to know of a registered task: what trims its records, and what tells people of it."""
 
     name: str
     schedule: str
     """The canonical text of schedule and zone."""
+    handler: str = ""
+    """Module and qualified name of the handler."""
+    jitter_ms: int = 0
+    max_late_ms: int = 0
+    timeout_ms: int | None = None
+    overlap: OverlapPolicy = "skip"
+    max_attempts: int = 1
     history_size: int
     history_ttl_ms: int | None
     late_claim_ms: int

@@ -22,6 +22,7 @@ from typing import Final
 
 from anarchon.model.asks import (
     LOST,
+    Checkpoint,
     Claim,
     Closed,
     Finish,
@@ -29,16 +30,21 @@ from anarchon.model.asks import (
     Lease,
     LeaseOutcome,
     LeaseTerms,
+    Manual,
+    PauseOutcome,
     Spent,
     TakeUp,
     TakeUpOutcome,
     Won,
 )
-from anarchon.model.run import Attempt, Run, Skip
-from anarchon.model.words import RunReason, RunStatus
+from anarchon.model.run import Attempt, Pause, Run, Skip, is_paused
+from anarchon.model.words import RunReason, RunStatus, SkipReason
 
 ATTEMPTS_KEPT: Final = 50
 """How many attempts a run shows at most: its first and its newest. A run may be handed over any number of times."""
+
+PAUSES_KEPT: Final = 20
+"""How many spans in which a task was paused are kept at most: its newest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,13 +79,15 @@ def decide_claim(
     last_fence: int,
     same_slot: Run | None,
     closing: Skip | None,
+    pauses: Sequence[Pause],
     in_progress: Sequence[Run],
 ) -> ClaimDecision:
     """Decide one claim.
 
-    `same_slot` is the run of the asked slot, `closing` the skip that closed it, `in_progress` every run of the
-    task that is not final, in any order. A claim of a slot at or below `floor_ms` is lost: its record may have
-    been trimmed.
+    `same_slot` is the run of the asked slot, `closing` the skip that closed it, `pauses` the spans in which the task
+    was paused, oldest first, `in_progress` every run of the task that is not final, in any order. A claim of a slot
+    at or below `floor_ms` is lost: its record may have been trimmed. A task that is paused closes whatever is asked
+    for, and a slot that fell due while it was paused stays closed: resuming owes nothing.
     """
     lease_end = now_ms + claim.terms.lease_ms
     if same_slot is not None:
@@ -93,11 +101,14 @@ def decide_claim(
         return _closed_again(claim, closing, in_progress, now_ms)
     if claim.slot_ms <= floor_ms:
         return ClaimDecision(answer=LOST)
+    if is_paused(pauses) or any(pause.covers(claim.slot_ms) for pause in pauses):
+        return ClaimDecision(answer=Closed("paused"), skip=_closing_skip(claim, "paused", now_ms))
 
     interrupted: list[Run] = []
     if claim.terms.overlap == "skip":
-        if any(run.live(now_ms) for run in in_progress):
-            skip = _closing_skip(claim, now_ms)
+        holder = min((run for run in in_progress if run.live(now_ms)), key=_by_age, default=None)
+        if holder is not None:
+            skip = _closing_skip(claim, "overlap", now_ms, met=holder)
             return ClaimDecision(answer=Closed("overlap"), skip=skip)
         for run in sorted(in_progress, key=_by_age):
             if _attempt_after(run) > _allowed(run, claim.terms):
@@ -108,26 +119,62 @@ def decide_claim(
             return ClaimDecision(
                 answer=Closed("overlap", took_up=taken, interrupted=tuple(interrupted)),
                 runs=(*interrupted, taken),
-                skip=_closing_skip(claim, now_ms),
+                skip=_closing_skip(claim, "overlap", now_ms, met=run, took_up=True),
                 fence=fence,
             )
 
     fence = next_fence(last_fence, now_ms)
-    won = _new_run(claim, fence, now_ms, lease_end)
+    won = _new_run(claim, claim.slot_ms, claim.slot_ms, claim.reason, fence, now_ms)
     return ClaimDecision(answer=Won(won, tuple(interrupted)), runs=(*interrupted, won), fence=fence)
 
 
+def decide_manual(
+    ask: Manual, *, now_ms: int, last_fence: int, run: Run | None, in_progress: Sequence[Run]
+) -> ClaimDecision:
+    """Decide whether a run may be started by hand. `run` is the one that this request has made before.
+
+    It obeys overlap, and unlike a claim it never ends up with another run: one in progress, also an owed one, closes
+    it. A task that is paused does not.
+    """
+    lease_end = now_ms + ask.terms.lease_ms
+    if run is not None:
+        if run.token != ask.token:
+            return ClaimDecision(answer=LOST)
+        if not ask.held:
+            return ClaimDecision(answer=Won(run))
+        if not _may_be_kept(run, ask.terms, in_progress, now_ms):
+            return ClaimDecision(answer=LOST)
+        kept = replace(run, lease_ends_at_ms=lease_end)
+        return ClaimDecision(answer=Won(kept), runs=(kept,))
+    interrupted: list[Run] = []
+    if ask.terms.overlap == "skip":
+        for other in sorted(in_progress, key=_by_age):
+            if other.live(now_ms) or _attempt_after(other) <= _allowed(other, ask.terms):
+                # Nothing is interrupted either: this request changes nothing.
+                return ClaimDecision(answer=Closed("overlap", met=other))
+            interrupted.append(interrupt(other, now_ms))
+    fence = next_fence(last_fence, now_ms)
+    wanted = _new_run(ask, None, ask.at_ms, "manual", fence, now_ms)
+    if not ask.held:
+        wanted = replace(wanted, status="handed-over", instance_id="", lease_ends_at_ms=0, attempts=())
+    return ClaimDecision(answer=Won(wanted, tuple(interrupted)), runs=(*interrupted, wanted), fence=fence)
+
+
 def decide_take_up(
-    ask: TakeUp, *, now_ms: int, last_fence: int, run: Run | None, in_progress: Sequence[Run]
+    ask: TakeUp, *, now_ms: int, last_fence: int, run: Run | None, paused: bool, in_progress: Sequence[Run]
 ) -> TakeUpDecision:
-    """Decide who gets an owed run. Under 'skip' it stays owed while another run of the task holds a lease."""
+    """Decide who gets an owed run.
+
+    Under 'skip' it stays owed while another run of the task holds a lease, and always while the task is paused,
+    unless it was asked for by hand.
+    """
     if run is None or run.final:
         return TakeUpDecision(answer=LOST)
     lease_end = now_ms + ask.terms.lease_ms
     if run.token == ask.token and _may_be_kept(run, ask.terms, in_progress, now_ms):
         kept = replace(run, lease_ends_at_ms=lease_end)
         return TakeUpDecision(answer=Won(kept), run=kept)
-    if run.live(now_ms) or run.fence != ask.seen_fence:
+    if run.live(now_ms) or run.fence != ask.seen_fence or is_withheld(run, paused=paused):
         return TakeUpDecision(answer=LOST)
     if _attempt_after(run) > _allowed(run, ask.terms):
         ended = interrupt(run, now_ms)
@@ -137,6 +184,11 @@ def decide_take_up(
     fence = next_fence(last_fence, now_ms)
     taken = _taken_up(run, ask.token, ask.instance_id, fence, now_ms, lease_end)
     return TakeUpDecision(answer=Won(taken), run=taken, fence=fence)
+
+
+def is_withheld(run: Run, *, paused: bool) -> bool:
+    """Whether an owed run has to wait because its task is paused."""
+    return paused and not run.asked_for
 
 
 def decide_renewal(run: Run | None, lease: Lease, *, now_ms: int, lease_ms: int) -> Run | None:
@@ -174,7 +226,9 @@ def decide_hand_over(run: Run | None, ask: HandOver) -> tuple[bool, Run | None]:
     if run is None or run.fence != ask.fence:
         return False, None
     if run.status != "running":
-        return run.status == "handed-over" and run.attempts[-1].ended_at_ms == ask.at_ms, None
+        # A run that was asked for by hand has no attempt yet that could have been given back.
+        ended_at_ms = run.attempts[-1].ended_at_ms if run.attempts else None
+        return run.status == "handed-over" and ended_at_ms == ask.at_ms, None
     return True, replace(
         run,
         status="handed-over",
@@ -183,14 +237,47 @@ def decide_hand_over(run: Run | None, ask: HandOver) -> tuple[bool, Run | None]:
     )
 
 
-def interrupt(run: Run, now_ms: int) -> Run:
-    """The owed run, ended for good because no attempt is left."""
+def decide_checkpoint(run: Run | None, ask: Checkpoint) -> tuple[bool, Run | None]:
+    """Whether what the handler leaves is kept, and the run to store. As a finish, it is taken while the fence is
+    still the current one, also with a lease that has run out."""
+    if run is None or run.fence != ask.fence or run.status != "running":
+        return False, None
+    return True, replace(run, checkpoint=ask.value)
+
+
+def decide_pause(pauses: Sequence[Pause], *, now_ms: int, by: str) -> PauseOutcome:
+    """Pause a task. What runs goes on; no slot, no catch-up and no further attempt begins."""
+    if is_paused(pauses):
+        return PauseOutcome(known=True, changed=False, pauses=tuple(pauses))
+    kept = (*pauses, Pause(from_ms=now_ms, by=by))[-PAUSES_KEPT:]
+    return PauseOutcome(known=True, changed=True, pauses=kept)
+
+
+def decide_resume(pauses: Sequence[Pause], *, now_ms: int, by: str, in_progress: Sequence[Run]) -> PauseOutcome:
+    """Let a task go on from now. Whatever waited for the end of the pause is interrupted: resuming owes nothing."""
+    if not is_paused(pauses):
+        return PauseOutcome(known=True, changed=False, pauses=tuple(pauses))
+    ended = replace(pauses[-1], to_ms=max(now_ms, pauses[-1].from_ms))
+    owed = [run for run in sorted(in_progress, key=_by_age) if run.owed(now_ms) and is_withheld(run, paused=True)]
+    why = f"it was owed when its task was resumed by {by}, and resuming owes nothing"
+    interrupted = tuple(interrupt(run, now_ms, why) for run in owed)
+    return PauseOutcome(known=True, changed=True, pauses=(*pauses[:-1], ended), interrupted=interrupted)
+
+
+def free(in_progress: Sequence[Run], *, now_ms: int, by: str) -> tuple[Run, ...]:
+    """Every run of a task that is not final, ended for good by hand. A result that comes after it is refused."""
+    return tuple(interrupt(run, now_ms, f"it was freed by {by}") for run in sorted(in_progress, key=_by_age))
+
+
+def interrupt(run: Run, now_ms: int, why: str | None = None) -> Run:
+    """A run that is not final, ended for good: by default because no attempt is left."""
+    lost = f"its runner {run.instance_id} was lost in attempt {run.attempt} of {run.max_attempts}"
     return replace(
         run,
         status="interrupted",
         lease_ends_at_ms=None,
         finished_at_ms=now_ms,
-        error=f"its runner {run.instance_id} was lost in attempt {run.attempt} of {run.max_attempts}",
+        error=lost if why is None else why,
         checkpoint=None,
         attempts=_ended(run, "interrupted", now_ms, None),
     )
@@ -229,32 +316,38 @@ def _closed_again(claim: Claim[LeaseTerms], closing: Skip, in_progress: Sequence
     return ClaimDecision(answer=Closed(closing.reason))
 
 
-def _closing_skip(claim: Claim[LeaseTerms], now_ms: int) -> Skip:
+def _closing_skip(
+    claim: Claim[LeaseTerms], reason: SkipReason, now_ms: int, *, met: Run | None = None, took_up: bool = False
+) -> Skip:
     return Skip(
         task=claim.task,
         slot_ms=claim.slot_ms,
-        reason="overlap",
+        reason=reason,
         instance_id=claim.instance_id,
         at_ms=now_ms,
         token=claim.token,
+        met_run_id=None if met is None else met.run_id,
+        took_up=took_up,
     )
 
 
-def _new_run(claim: Claim[LeaseTerms], fence: int, now_ms: int, lease_end: int) -> Run:
-    first = Attempt(number=1, instance_id=claim.instance_id, reason=claim.reason, claimed_at_ms=now_ms)
+def _new_run(
+    ask: Claim[LeaseTerms] | Manual, slot_ms: int | None, at_ms: int, reason: RunReason, fence: int, now_ms: int
+) -> Run:
+    first = Attempt(number=1, instance_id=ask.instance_id, reason=reason, claimed_at_ms=now_ms)
     return Run(
-        run_id=claim.run_id,
-        task=claim.task,
-        slot_ms=claim.slot_ms,
-        scheduled_at_ms=claim.slot_ms,
-        reason=claim.reason,
+        run_id=ask.run_id,
+        task=ask.task,
+        slot_ms=slot_ms,
+        scheduled_at_ms=at_ms,
+        reason=reason,
         status="running",
-        instance_id=claim.instance_id,
-        token=claim.token,
+        instance_id=ask.instance_id,
+        token=ask.token,
         attempt=1,
-        max_attempts=claim.terms.max_attempts,
+        max_attempts=ask.terms.max_attempts,
         fence=fence,
-        lease_ends_at_ms=lease_end,
+        lease_ends_at_ms=now_ms + ask.terms.lease_ms,
         claimed_at_ms=now_ms,
         attempts=(first,),
     )
@@ -262,7 +355,7 @@ def _new_run(claim: Claim[LeaseTerms], fence: int, now_ms: int, lease_end: int) 
 
 def _taken_up(run: Run, token: str, instance_id: str, fence: int, now_ms: int, lease_end: int) -> Run:
     handed = run.status == "handed-over"
-    reason: RunReason = "hand-over" if handed else "recovery"
+    reason: RunReason = run.reason if run.asked_for else "hand-over" if handed else "recovery"
     number = _attempt_after(run)
     before = run.attempts if handed else _ended(run, "interrupted", run.lease_ends_at_ms or now_ms, None)
     if len(before) >= ATTEMPTS_KEPT:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from anarchon.model.words import FINAL, RunReason, RunStatus, SkipReason
@@ -19,6 +20,10 @@ class Attempt:
     """The runner's wall clock when the handler began; None while it has not, or while only its runner knows."""
     ended_at_ms: int | None = None
     status: RunStatus = "running"
+    outlived: bool = False
+    """The handler went on although the attempt was over."""
+    handler_ended_at_ms: int | None = None
+    """When a handler that had outlived its attempt ended after all; None while it has not, or nobody saw it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +70,11 @@ class Run:
         """Whether a lease on this run holds at `now_ms` of the store's clock."""
         return self.status == "running" and self.lease_ends_at_ms is not None and self.lease_ends_at_ms > now_ms
 
+    @property
+    def asked_for(self) -> bool:
+        """Whether somebody asked for this run by hand and no instance has had it yet."""
+        return self.reason == "manual" and not self.attempts
+
     def owed(self, now_ms: int) -> bool:
         """Whether this run waits for somebody: handed over, or its lease has run out."""
         return not self.final and not self.live(now_ms)
@@ -83,8 +93,39 @@ class Skip:
     """The last slot of a whole range that was skipped together ('superseded'); None: this slot alone."""
     token: str = ""
     """The claim token of the request that closed the slot; empty where nothing was asked."""
+    detail: str = ""
+    """What stood in the way, where the reason alone does not say it: of 'busy' 'full' or 'loop-lag'."""
+    met_run_id: str | None = None
+    """The run in progress that closed the slot ('overlap')."""
+    took_up: bool = False
+    """That run was owed, and the instance that asked for the slot took it up instead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """A span in which a task was paused, on the store's clock. Slots from its first to its last instant never run."""
+
+    from_ms: int
+    to_ms: int | None = None
+    """None: it is paused now."""
+    by: str = ""
+    """Who paused it, as they named themselves."""
+
+    def covers(self, slot_ms: int) -> bool:
+        """Whether a slot fell due while the task was paused."""
+        return self.from_ms <= slot_ms and (self.to_ms is None or slot_ms <= self.to_ms)
+
+
+def is_paused(pauses: Sequence[Pause]) -> bool:
+    """Whether the last of these spans has no end yet."""
+    return bool(pauses) and pauses[-1].to_ms is None
 
 
 def run_id_of_slot(namespace: str, task: str, slot_ms: int) -> str:
     """The id of the one run that a slot can have, the same on every instance."""
     return f"{namespace}/{task}/{slot_ms}"
+
+
+def run_id_by_hand(namespace: str, task: str, token: str) -> str:
+    """The id of a run that was asked for by hand, the same in every retry of that request."""
+    return f"{namespace}/{task}/manual-{token[:16]}"

@@ -24,6 +24,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 from anarchon.clock import Clock
 from anarchon.errors import AnarchonError, BackendUnavailableError, OutcomeUnknownError
 from anarchon.model.asks import (
+    Checkpoint,
     Claim,
     ClaimOutcome,
     Finish,
@@ -32,6 +33,8 @@ from anarchon.model.asks import (
     Lease,
     LeaseOutcome,
     LeaseTerms,
+    Manual,
+    PauseOutcome,
     StoreInfo,
     SurveyAnswer,
     TakeUp,
@@ -345,6 +348,30 @@ class FaultyLeaseBackend(LeaseBackend):
     async def task_names(self) -> Sequence[str]:
         """May fail."""
         return await self.faults.call("task_names", self.inner.task_names)
+
+    async def open_to_act(self, namespace: str) -> StoreInfo:
+        """Never fails: faults are for what a scheduler asks."""
+        return await self.inner.open_to_act(namespace)
+
+    async def save_checkpoints(self, asks: Sequence[Checkpoint]) -> Sequence[bool]:
+        """May fail."""
+        return await self.faults.call("save_checkpoints", lambda: self.inner.save_checkpoints(asks))
+
+    async def run_now(self, ask: Manual) -> LeaseOutcome:
+        """May fail."""
+        return await self.faults.call("run_now", lambda: self.inner.run_now(ask))
+
+    async def pause(self, task: str, by: str) -> PauseOutcome:
+        """May fail."""
+        return await self.faults.call("pause", lambda: self.inner.pause(task, by))
+
+    async def resume(self, task: str, by: str) -> PauseOutcome:
+        """May fail."""
+        return await self.faults.call("resume", lambda: self.inner.resume(task, by))
+
+    async def free(self, task: str, by: str) -> Sequence[Run]:
+        """May fail."""
+        return await self.faults.call("free", lambda: self.inner.free(task, by))
 
     async def survey(self, instance_id: str, lease_ms: int, page: str | None = None) -> SurveyAnswer:
         """May fail."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from anarchon.clock import Clock
 from anarchon.errors import ConfigurationError, StateError
 from anarchon.model.asks import (
+    Checkpoint,
     Claim,
     Finish,
     HandOver,
@@ -15,6 +16,8 @@ from anarchon.model.asks import (
     Lease,
     LeaseOutcome,
     LeaseTerms,
+    Manual,
+    PauseOutcome,
     StoreInfo,
     SurveyAnswer,
     TakeUp,
@@ -56,6 +59,10 @@ class MemoryBackend(LeaseBackend):
             if instance is not None:
                 space.arrive(instance, now_ms)
         return StoreInfo(store_now_ms=now_ms, remembers_ms=None)
+
+    async def open_to_act(self, namespace: str) -> StoreInfo:
+        """Join the store."""
+        return await self.open(namespace, None)
 
     async def close(self) -> None:
         """Leave the store, which keeps what it holds."""
@@ -117,6 +124,31 @@ class MemoryBackend(LeaseBackend):
         """Sorted."""
         with self._space() as (space, _):
             return space.task_names()
+
+    async def save_checkpoints(self, asks: Sequence[Checkpoint]) -> Sequence[bool]:
+        """One step for the batch."""
+        with self._space() as (space, _):
+            return [space.save_checkpoint(ask) for ask in asks]
+
+    async def run_now(self, ask: Manual) -> LeaseOutcome:
+        """One step."""
+        with self._space() as (space, now_ms):
+            return space.run_now(ask, now_ms)
+
+    async def pause(self, task: str, by: str) -> PauseOutcome:
+        """One step."""
+        with self._space() as (space, now_ms):
+            return space.pause(task, by, now_ms)
+
+    async def resume(self, task: str, by: str) -> PauseOutcome:
+        """One step."""
+        with self._space() as (space, now_ms):
+            return space.resume(task, by, now_ms)
+
+    async def free(self, task: str, by: str) -> Sequence[Run]:
+        """One step."""
+        with self._space() as (space, now_ms):
+            return space.free(task, by, now_ms)
 
     async def survey(self, instance_id: str, lease_ms: int, page: str | None = None) -> SurveyAnswer:
         """One step."""

@@ -15,6 +15,7 @@ from typing import ClassVar
 from anarchon.clock import Clock, SystemClock
 from anarchon.model.asks import (
     LOST,
+    Checkpoint,
     Claim,
     Finish,
     HandOver,
@@ -22,13 +23,28 @@ from anarchon.model.asks import (
     Lease,
     LeaseOutcome,
     LeaseTerms,
+    Manual,
+    PauseOutcome,
     SurveyAnswer,
     TakeUp,
     TakeUpOutcome,
     TaskRecord,
 )
-from anarchon.model.leasing import decide_claim, decide_finish, decide_hand_over, decide_renewal, decide_take_up
-from anarchon.model.run import Run, Skip
+from anarchon.model.leasing import (
+    ClaimDecision,
+    decide_checkpoint,
+    decide_claim,
+    decide_finish,
+    decide_hand_over,
+    decide_manual,
+    decide_pause,
+    decide_renewal,
+    decide_resume,
+    decide_take_up,
+    free,
+    is_withheld,
+)
+from anarchon.model.run import Pause, Run, Skip, is_paused
 from anarchon.model.trimming import (
     ALIVE_MS,
     GONE_MS,
@@ -121,10 +137,21 @@ class TaskState:
     runs: dict[str, Run] = field(default_factory=dict[str, Run])
     closings: dict[int, Skip] = field(default_factory=dict[int, Skip])
     excuses: dict[SkipKey, Skip] = field(default_factory=dict[SkipKey, Skip])
+    pauses: tuple[Pause, ...] = ()
 
     def in_progress(self) -> list[Run]:
         """The runs that are not final."""
         return [run for run in self.runs.values() if not run.final]
+
+    def decided(self, decision: ClaimDecision) -> LeaseOutcome:
+        """Store what was decided, and answer."""
+        for run in decision.runs:
+            self.runs[run.run_id] = run
+        if decision.fence is not None:
+            self.fence = decision.fence
+        if decision.skip is not None:
+            self.closings[decision.skip.slot_ms] = decision.skip
+        return decision.answer
 
     def of_slot(self, slot_ms: int) -> Run | None:
         """The run of a slot."""
@@ -211,15 +238,24 @@ class LeaseSpace:
             last_fence=task.fence,
             same_slot=task.of_slot(claim.slot_ms),
             closing=task.closings.get(claim.slot_ms),
+            pauses=task.pauses,
             in_progress=task.in_progress(),
         )
-        for run in decision.runs:
-            task.runs[run.run_id] = run
-        if decision.fence is not None:
-            task.fence = decision.fence
-        if decision.skip is not None:
-            task.closings[decision.skip.slot_ms] = decision.skip
-        return decision.answer
+        return task.decided(decision)
+
+    def run_now(self, ask: Manual, now_ms: int) -> LeaseOutcome:
+        """Decide about a run by hand."""
+        task = self._tasks.get(ask.task)
+        if task is None:
+            return LOST
+        decision = decide_manual(
+            ask,
+            now_ms=now_ms,
+            last_fence=task.fence,
+            run=task.runs.get(ask.run_id),
+            in_progress=task.in_progress(),
+        )
+        return task.decided(decision)
 
     def take_up(self, ask: TakeUp, now_ms: int) -> TakeUpOutcome:
         """Decide who gets an owed run."""
@@ -231,6 +267,7 @@ class LeaseSpace:
             now_ms=now_ms,
             last_fence=task.fence,
             run=task.runs.get(ask.run_id),
+            paused=is_paused(task.pauses),
             in_progress=task.in_progress(),
         )
         if decision.run is not None:
@@ -260,6 +297,41 @@ class LeaseSpace:
         if run is not None:
             self._tasks[ask.task].runs[run.run_id] = run
         return taken
+
+    def save_checkpoint(self, ask: Checkpoint) -> bool:
+        """Keep what a handler leaves."""
+        taken, run = decide_checkpoint(self._run(ask.task, ask.run_id), ask)
+        if run is not None:
+            self._tasks[ask.task].runs[run.run_id] = run
+        return taken
+
+    def pause(self, task: str, by: str, now_ms: int) -> PauseOutcome:
+        """Pause a task that is known."""
+        state = self._tasks.get(task)
+        if state is None:
+            return PauseOutcome(known=False, changed=False)
+        outcome = decide_pause(state.pauses, now_ms=now_ms, by=by)
+        state.pauses = outcome.pauses
+        return outcome
+
+    def resume(self, task: str, by: str, now_ms: int) -> PauseOutcome:
+        """Let a task that is known go on."""
+        state = self._tasks.get(task)
+        if state is None:
+            return PauseOutcome(known=False, changed=False)
+        outcome = decide_resume(state.pauses, now_ms=now_ms, by=by, in_progress=state.in_progress())
+        state.pauses = outcome.pauses
+        state.runs.update({run.run_id: run for run in outcome.interrupted})
+        return outcome
+
+    def free(self, task: str, by: str, now_ms: int) -> list[Run]:
+        """End what is in progress."""
+        state = self._tasks.get(task)
+        if state is None:
+            return []
+        freed = free(state.in_progress(), now_ms=now_ms, by=by)
+        state.runs.update({run.run_id: run for run in freed})
+        return list(freed)
 
     def record_skip(self, skip: Skip) -> None:
         """Keep why one instance did not run a slot, once. What closed a slot was recorded by its claim."""
@@ -293,7 +365,9 @@ class LeaseSpace:
         seen = self._instances.setdefault(instance_id, Seen(record, lease_ms, now_ms))
         seen.lease_ms, seen.at_ms = lease_ms, now_ms
         runs = [run for task in self._tasks.values() for run in task.in_progress()]
-        owed = sorted((run for run in runs if run.owed(now_ms)), key=_by_lease_end)
+        paused = {name for name, task in self._tasks.items() if is_paused(task.pauses)}
+        owed = [run for run in runs if run.owed(now_ms) and not is_withheld(run, paused=run.task in paused)]
+        owed.sort(key=_by_lease_end)
         if page is not None:
             end, task, run_id = json.loads(page)
             owed = [run for run in owed if _by_lease_end(run) > (end, task, run_id)]

@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 from anarchon.errors import BackendError, ConfigurationError, StateError
 from anarchon.model.asks import (
+    Checkpoint,
     Claim,
     Finish,
     HandOver,
@@ -17,6 +18,8 @@ from anarchon.model.asks import (
     Lease,
     LeaseOutcome,
     LeaseTerms,
+    Manual,
+    PauseOutcome,
     StoreInfo,
     SurveyAnswer,
     TakeUp,
@@ -76,6 +79,7 @@ class SQLiteBackend(LeaseBackend):
         self._thread: FileThread | None = None
         self._namespace = ""
         self._instance: InstanceRecord | None = None
+        self._acts = False
         self._pid = 0
         # What a file that replaces this one has to be told again.
         self._registered: dict[str, TaskRecord] = {}
@@ -101,13 +105,21 @@ class SQLiteBackend(LeaseBackend):
         For reading (`instance` None) nothing is created or written: a file that is missing or has no tables of
         anarchon is a BackendMisconfiguredError.
         """
+        return await self._open(namespace, instance, acts=instance is not None)
+
+    async def open_to_act(self, namespace: str) -> StoreInfo:
+        """As `open` for reading: nothing is created. What is asked of `pause` and its like is written."""
+        return await self._open(namespace, None, acts=True)
+
+    async def _open(self, namespace: str, instance: InstanceRecord | None, *, acts: bool) -> StoreInfo:
         if self._thread is not None:
             raise StateError(f"this backend of {self._path} is open: one backend object serves one scheduler at a time")
         self._namespace, self._instance, self._pid = namespace, instance, os.getpid()
+        self._acts = acts
         self._registered.clear()
         self._thread = FileThread(self._path, self._connect, self._clock)
         try:
-            now_ms = await self._ask(steps.now, writes=instance is not None)
+            now_ms = await self._ask(steps.now, writes=acts)
         except BaseException:
             await self._stop()
             raise
@@ -116,7 +128,7 @@ class SQLiteBackend(LeaseBackend):
     def _connect(self) -> Link:
         # On the thread. Also after the file was replaced or the connection broke.
         instance = self._instance
-        link = Link(self._path, synchronous=self._synchronous, reads_only=instance is None)
+        link = Link(self._path, synchronous=self._synchronous, creates=instance is not None, reads_only=not self._acts)
         if instance is not None:
             try:
                 self._introduce(link, instance)
@@ -170,7 +182,7 @@ class SQLiteBackend(LeaseBackend):
             await thread.stop()
 
     def _connect_to_migrate(self) -> Link:
-        return Link(self._path, synchronous=self._synchronous, reads_only=False)
+        return Link(self._path, synchronous=self._synchronous, creates=True, reads_only=False)
 
     # ---------------------------------------------------------------- claims and leases
 
@@ -209,6 +221,28 @@ class SQLiteBackend(LeaseBackend):
         """One transaction."""
         return await self._write(history.sweep)
 
+    # ---------------------------------------------------------------- by hand
+
+    async def save_checkpoints(self, asks: Sequence[Checkpoint]) -> Sequence[bool]:
+        """One transaction for the batch."""
+        return await self._write(lambda slate: steps.save_checkpoints(slate, asks)) if asks else []
+
+    async def run_now(self, ask: Manual) -> LeaseOutcome:
+        """One transaction."""
+        return await self._act(lambda slate: steps.run_now(slate, ask))
+
+    async def pause(self, task: str, by: str) -> PauseOutcome:
+        """One transaction."""
+        return await self._act(lambda slate: steps.pause(slate, task, by))
+
+    async def resume(self, task: str, by: str) -> PauseOutcome:
+        """One transaction."""
+        return await self._act(lambda slate: steps.resume(slate, task, by))
+
+    async def free(self, task: str, by: str) -> Sequence[Run]:
+        """One transaction."""
+        return await self._act(lambda slate: steps.free(slate, task, by))
+
     # ---------------------------------------------------------------- history
 
     async def record_skips(self, skips: Sequence[Skip]) -> None:
@@ -232,6 +266,15 @@ class SQLiteBackend(LeaseBackend):
 
     async def _write(self, step: Callable[[Slate], ResultT]) -> ResultT:
         self._writing_instance()
+        return await self._act(step)
+
+    async def _act(self, step: Callable[[Slate], ResultT]) -> ResultT:
+        self._open_thread()
+        if not self._acts:
+            raise StateError(
+                f"this backend of {self._path} was opened for reading: open it with an instance, or by open_to_act(), "
+                "to write"
+            )
         return await self._ask(lambda connection, now_ms: step(Slate(connection, self._namespace, now_ms)))
 
     async def _read(self, step: Callable[[sqlite3.Connection], ResultT]) -> ResultT:

@@ -28,38 +28,36 @@ _SYNCHRONOUS: Final[dict[Synchronous, str]] = {
 class Link:
     """A connection to one file. Made, used and closed on one thread; making it never waits longer than a slice."""
 
-    def __init__(self, path: str, *, synchronous: Synchronous, reads_only: bool) -> None:
+    def __init__(self, path: str, *, synchronous: Synchronous, creates: bool, reads_only: bool) -> None:
         """Raises sqlite3.Error, or BackendMisconfiguredError, and leaves nothing open then."""
         if sqlite3.sqlite_version_info < _OLDEST:
             raise BackendMisconfiguredError(
                 f"SQLite {sqlite3.sqlite_version} is too old: 3.31 or later is needed; use a newer Python"
             )
         self.path = path
-        if reads_only and not os.path.exists(path):
+        if not creates and not os.path.exists(path):
             raise BackendMisconfiguredError(
                 f"{path} does not exist: start a scheduler on it, or migrate() it, before reading from it"
             )
         # By URI, because only that can say "do not create"; as_uri quotes what a path may hold.
         self.connection = sqlite3.connect(
-            f"{Path(path).as_uri()}?mode={'rw' if reads_only else 'rwc'}",
+            f"{Path(path).as_uri()}?mode={'rwc' if creates else 'rw'}",
             uri=True,
             timeout=SLICE_MS / 1_000,
             isolation_level=None,
             cached_statements=256,
         )
         try:
+            if not creates:
+                migrate.check(self.connection, self.path)
             if reads_only:
-                self._prepare_to_read()
+                self.connection.execute("PRAGMA query_only = ON")
             else:
                 self._prepare_to_write(synchronous)
             self._identity = _identity(path)
         except BaseException:
             self.connection.close()
             raise
-
-    def _prepare_to_read(self) -> None:
-        self.connection.execute("PRAGMA query_only = ON")
-        migrate.check(self.connection, self.path)
 
     def _prepare_to_write(self, synchronous: Synchronous) -> None:
         (mode,) = self.connection.execute("PRAGMA journal_mode").fetchone()

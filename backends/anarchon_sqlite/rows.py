@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from anarchon.model.run import Attempt, Run, Skip
+from anarchon.model.run import Attempt, Pause, Run, Skip
 
 Row: TypeAlias = tuple[Any, ...]
 Values: TypeAlias = dict[str, Any]
@@ -96,6 +97,8 @@ def _attempt_of(values: Values) -> Attempt:
         started_at_ms=values["started_at_ms"],
         ended_at_ms=values["ended_at_ms"],
         status=values["status"],
+        outlived=values["outlived"],
+        handler_ended_at_ms=values["handler_ended_at_ms"],
     )
 
 
@@ -108,12 +111,14 @@ def _attempt_values(attempt: Attempt) -> Values:
         "started_at_ms": attempt.started_at_ms,
         "ended_at_ms": attempt.ended_at_ms,
         "status": attempt.status,
+        "outlived": attempt.outlived,
+        "handler_ended_at_ms": attempt.handler_ended_at_ms,
     }
 
 
 def skip_of(task: str, row: Row) -> Skip:
     """A skip from the columns that every statement about skips selects; the first is the task's id."""
-    _task_id, slot_ms, reason, instance_id, at_ms, until_ms, token = row
+    _task_id, slot_ms, reason, instance_id, at_ms, until_ms, token, detail, met_run_id, took_up = row
     return Skip(
         task=task,
         slot_ms=slot_ms,
@@ -122,6 +127,9 @@ def skip_of(task: str, row: Row) -> Skip:
         at_ms=at_ms,
         until_ms=until_ms,
         token=token,
+        detail=detail,
+        met_run_id=met_run_id,
+        took_up=bool(took_up),
     )
 
 
@@ -135,4 +143,18 @@ def skip_values(task_id: int, skip: Skip) -> Values:
         "at_ms": skip.at_ms,
         "until_ms": skip.until_ms,
         "token": skip.token,
+        "detail": skip.detail,
+        "met_run_id": skip.met_run_id,
+        "took_up": skip.took_up,
     }
+
+
+def pauses_of(text: str) -> tuple[Pause, ...]:
+    """The spans in which a task was paused."""
+    return tuple(Pause(from_ms=each["from_ms"], to_ms=each["to_ms"], by=each["by"]) for each in json.loads(text))
+
+
+def pauses_text(pauses: Sequence[Pause]) -> str:
+    """What is stored of them."""
+    spans = [{"from_ms": each.from_ms, "to_ms": each.to_ms, "by": each.by} for each in pauses]
+    return json.dumps(spans, separators=(",", ":"))

@@ -10,12 +10,12 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import Any, overload
 
 from anarchon.model.asks import TaskRecord
-from anarchon.model.run import Run, Skip
+from anarchon.model.run import Pause, Run, Skip, is_paused
 from anarchon.model.trimming import NO_FLOOR, unregistered
-from anarchon_sqlite.rows import Row, run_of, run_values, skip_of, skip_values
+from anarchon_sqlite.rows import Row, pauses_of, pauses_text, run_of, run_values, skip_of, skip_values
 from anarchon_sqlite.statements import sql
 
 
@@ -25,6 +25,7 @@ class TaskRow:
 
     id: int
     rules: TaskRecord
+    pauses: tuple[Pause, ...]
     fence: int
     floor_ms: int
     finals: int
@@ -65,17 +66,11 @@ class Slate:
         found = self.connection.execute(
             sql("task_rows"), {"namespace": self.namespace, "names": json.dumps(sorted(names))}
         )
-        for task_id, name, schedule, size, ttl_ms, late_ms, catch_up_ms, *rest in found:
-            rules = TaskRecord(
-                name=name,
-                schedule=schedule,
-                history_size=size,
-                history_ttl_ms=ttl_ms,
-                late_claim_ms=late_ms,
-                catch_up_ms=catch_up_ms,
-            )
-            self.tasks[name] = TaskRow(task_id, rules, *rest)
-            self._names[task_id] = name
+        for task_id, *row in found:
+            rules = rules_of(row[:12])
+            *counts, pauses = row[12:]
+            self.tasks[rules.name] = TaskRow(task_id, rules, pauses_of(pauses), *counts)
+            self._names[task_id] = rules.name
 
     def _new_task(self, name: str) -> dict[str, object]:
         return {"namespace": self.namespace, "floor_ms": NO_FLOOR, **rules_values(unregistered(name))}
@@ -215,11 +210,35 @@ class _InProgress(Sequence[Run]):
         return len(self._slate.runs_in_progress(self._task))
 
 
+def rules_of(row: Sequence[Any]) -> TaskRecord:
+    """The rules of a task from the first columns of task_rows after its id."""
+    return TaskRecord(
+        name=row[0],
+        schedule=row[1],
+        handler=row[2],
+        jitter_ms=row[3],
+        max_late_ms=row[4],
+        timeout_ms=row[5],
+        overlap=row[6],
+        max_attempts=row[7],
+        history_size=row[8],
+        history_ttl_ms=row[9],
+        late_claim_ms=row[10],
+        catch_up_ms=row[11],
+    )
+
+
 def rules_values(rules: TaskRecord) -> dict[str, object]:
     """Trimming rules as the parameters of add_task and save_rules."""
     return {
         "name": rules.name,
         "schedule": rules.schedule,
+        "handler": rules.handler,
+        "jitter_ms": rules.jitter_ms,
+        "max_late_ms": rules.max_late_ms,
+        "timeout_ms": rules.timeout_ms,
+        "overlap": rules.overlap,
+        "max_attempts": rules.max_attempts,
         "history_size": rules.history_size,
         "history_ttl_ms": rules.history_ttl_ms,
         "late_claim_ms": rules.late_claim_ms,
@@ -235,4 +254,6 @@ def _task_values(task: TaskRow) -> dict[str, object]:
         "finals": task.finals,
         "closings": task.closings,
         "excuses": task.excuses,
+        "pauses": pauses_text(task.pauses),
+        "paused": is_paused(task.pauses),
     }

@@ -10,8 +10,10 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 
+from anarchon.model import leasing
 from anarchon.model.asks import (
     LOST,
+    Checkpoint,
     Claim,
     Finish,
     HandOver,
@@ -19,12 +21,26 @@ from anarchon.model.asks import (
     Lease,
     LeaseOutcome,
     LeaseTerms,
+    Manual,
+    PauseOutcome,
     SurveyAnswer,
     TakeUp,
     TakeUpOutcome,
     TaskRecord,
 )
-from anarchon.model.leasing import decide_claim, decide_finish, decide_hand_over, decide_renewal, decide_take_up
+from anarchon.model.leasing import (
+    ClaimDecision,
+    decide_checkpoint,
+    decide_claim,
+    decide_finish,
+    decide_hand_over,
+    decide_manual,
+    decide_pause,
+    decide_renewal,
+    decide_resume,
+    decide_take_up,
+)
+from anarchon.model.run import Run, is_paused
 from anarchon.model.trimming import ALIVE_MS, SURVEY_PAGE, sweep_is_due
 from anarchon_sqlite.history import trim_task
 from anarchon_sqlite.migrate import schema_of
@@ -60,16 +76,40 @@ def claim(slate: Slate, claims: Sequence[Claim[LeaseTerms]]) -> list[LeaseOutcom
             last_fence=task.fence,
             same_slot=slate.of_slot(each.task, each.slot_ms),
             closing=slate.closing(each.task, each.slot_ms),
+            pauses=task.pauses,
             in_progress=slate.in_progress(each.task),
         )
-        for run in decision.runs:
-            slate.put(run)
-        slate.raise_fence(each.task, decision.fence)
-        if decision.skip is not None:
-            slate.close_slot(decision.skip)
-        answers.append(decision.answer)
+        answers.append(_decided(slate, each.task, decision))
     slate.save()
     return answers
+
+
+def run_now(slate: Slate, ask: Manual) -> LeaseOutcome:
+    """Whether a run by hand may be started."""
+    slate.load_tasks([ask.task], create=False)
+    task = slate.tasks.get(ask.task)
+    if task is None:
+        return LOST
+    slate.load_runs([(ask.task, ask.run_id)])
+    decision = decide_manual(
+        ask,
+        now_ms=slate.now_ms,
+        last_fence=task.fence,
+        run=slate.run(ask.task, ask.run_id),
+        in_progress=slate.in_progress(ask.task),
+    )
+    answer = _decided(slate, ask.task, decision)
+    slate.save()
+    return answer
+
+
+def _decided(slate: Slate, task: str, decision: ClaimDecision) -> LeaseOutcome:
+    for run in decision.runs:
+        slate.put(run)
+    slate.raise_fence(task, decision.fence)
+    if decision.skip is not None:
+        slate.close_slot(decision.skip)
+    return decision.answer
 
 
 def take_up(slate: Slate, asks: Sequence[TakeUp]) -> list[TakeUpOutcome]:
@@ -87,6 +127,7 @@ def take_up(slate: Slate, asks: Sequence[TakeUp]) -> list[TakeUpOutcome]:
             now_ms=slate.now_ms,
             last_fence=task.fence,
             run=slate.run(ask.task, ask.run_id),
+            paused=is_paused(task.pauses),
             in_progress=slate.in_progress(ask.task),
         )
         if decision.run is not None:
@@ -124,6 +165,60 @@ def hand_over(slate: Slate, asks: Sequence[HandOver]) -> list[bool]:
         answers.append(taken)
     slate.save()
     return answers
+
+
+def save_checkpoints(slate: Slate, asks: Sequence[Checkpoint]) -> list[bool]:
+    """Which of them were kept."""
+    slate.load_tasks((ask.task for ask in asks), create=False)
+    slate.load_runs((ask.task, ask.run_id) for ask in asks)
+    answers: list[bool] = []
+    for ask in asks:
+        taken, run = decide_checkpoint(slate.run(ask.task, ask.run_id), ask)
+        if run is not None:
+            slate.put(run)
+        answers.append(taken)
+    slate.save()
+    return answers
+
+
+def pause(slate: Slate, task: str, by: str) -> PauseOutcome:
+    """Pause a task that is known."""
+    slate.load_tasks([task], create=False)
+    if task not in slate.tasks:
+        return PauseOutcome(known=False, changed=False)
+    outcome = decide_pause(slate.tasks[task].pauses, now_ms=slate.now_ms, by=by)
+    _paused(slate, task, outcome)
+    return outcome
+
+
+def resume(slate: Slate, task: str, by: str) -> PauseOutcome:
+    """Let a task that is known go on."""
+    slate.load_tasks([task], create=False)
+    if task not in slate.tasks:
+        return PauseOutcome(known=False, changed=False)
+    in_progress = slate.in_progress(task)
+    outcome = decide_resume(slate.tasks[task].pauses, now_ms=slate.now_ms, by=by, in_progress=in_progress)
+    _paused(slate, task, outcome)
+    return outcome
+
+
+def _paused(slate: Slate, task: str, outcome: PauseOutcome) -> None:
+    slate.task(task).pauses = outcome.pauses
+    for run in outcome.interrupted:
+        slate.put(run)
+    slate.save()
+
+
+def free(slate: Slate, task: str, by: str) -> list[Run]:
+    """End what is in progress."""
+    slate.load_tasks([task], create=False)
+    if task not in slate.tasks:
+        return []
+    freed = leasing.free(slate.in_progress(task), now_ms=slate.now_ms, by=by)
+    for run in freed:
+        slate.put(run)
+    slate.save()
+    return list(freed)
 
 
 def finish(slate: Slate, finishes: Sequence[Finish]) -> list[bool]:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from anarchon.clock import Clock
 from anarchon.model.asks import (
+    Checkpoint,
     Claim,
     Closed,
     Finish,
@@ -16,6 +17,8 @@ from anarchon.model.asks import (
     Lease,
     LeaseOutcome,
     LeaseTerms,
+    Manual,
+    PauseOutcome,
     StoreInfo,
     SurveyAnswer,
     TakeUp,
@@ -105,6 +108,30 @@ class Watched(LeaseBackend):
             if accepted:
                 self._log.handed_over(ask, sent)
         return taken
+
+    async def open_to_act(self, namespace: str) -> StoreInfo:
+        """Passed on."""
+        return await self.inner.open_to_act(namespace)
+
+    async def save_checkpoints(self, asks: Sequence[Checkpoint]) -> Sequence[bool]:
+        """Passed on."""
+        return await self.inner.save_checkpoints(asks)
+
+    async def run_now(self, ask: Manual) -> LeaseOutcome:
+        """Passed on."""
+        return await self.inner.run_now(ask)
+
+    async def pause(self, task: str, by: str) -> PauseOutcome:
+        """Passed on."""
+        return await self.inner.pause(task, by)
+
+    async def resume(self, task: str, by: str) -> PauseOutcome:
+        """Passed on."""
+        return await self.inner.resume(task, by)
+
+    async def free(self, task: str, by: str) -> Sequence[Run]:
+        """Passed on."""
+        return await self.inner.free(task, by)
 
     async def record_skips(self, skips: Sequence[Skip]) -> None:
         """Passed on."""

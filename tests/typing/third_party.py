@@ -8,6 +8,7 @@ from typing import Final, Literal, overload
 from anarchon import Backend, ClaimBackend, LeaseBackend, Run
 from anarchon.model.asks import (
     LOST,
+    Checkpoint,
     Claim,
     ClaimOutcome,
     Finish,
@@ -16,6 +17,8 @@ from anarchon.model.asks import (
     Lease,
     LeaseOutcome,
     LeaseTerms,
+    Manual,
+    PauseOutcome,
     StoreInfo,
     SurveyAnswer,
     TakeUp,
@@ -73,6 +76,24 @@ class _Leases(_Common):
 
     async def hand_over(self, asks: Sequence[HandOver]) -> Sequence[bool]:
         return [False for _ in asks]
+
+    async def open_to_act(self, namespace: str) -> StoreInfo:
+        return await self.open(namespace, None)
+
+    async def save_checkpoints(self, asks: Sequence[Checkpoint]) -> Sequence[bool]:
+        return [False for _ in asks]
+
+    async def run_now(self, ask: Manual) -> LeaseOutcome:
+        return LOST
+
+    async def pause(self, task: str, by: str) -> PauseOutcome:
+        return PauseOutcome(known=False, changed=False)
+
+    async def resume(self, task: str, by: str) -> PauseOutcome:
+        return PauseOutcome(known=False, changed=False)
+
+    async def free(self, task: str, by: str) -> Sequence[Run]:
+        return []
 
     async def survey(self, instance_id: str, lease_ms: int, page: str | None = None) -> SurveyAnswer:
         return SurveyAnswer(

@@ -12,7 +12,10 @@ store that the test can move or wait for: see `Kit`.
 import pytest
 
 pytest.register_assert_rewrite(
-    *(f"anarchon.testing.conformance.{name}" for name in ("claim", "history", "keeping", "lease", "lifecycle")),
+    *(
+        f"anarchon.testing.conformance.{name}"
+        for name in ("by_hand", "claim", "history", "keeping", "lease", "lifecycle")
+    ),
     *(f"anarchon.testing.conformance.{name}" for name in ("kit", "overlap", "recovery")),
 )
 

@@ -10,6 +10,7 @@ import pytest
 from anarchon.model.asks import LOST, Claim, LeaseOutcome, LeaseTerms
 from anarchon.model.words import FinalStatus
 from anarchon.protocol import LeaseBackend
+from anarchon.testing.conformance.by_hand import ByHandConformance
 from anarchon.testing.conformance.claim import ClaimConformance
 from anarchon.testing.conformance.keeping import KeepingConformance
 from anarchon.testing.conformance.kit import (
@@ -27,7 +28,9 @@ from anarchon.testing.conformance.overlap import OverlapConformance
 from anarchon.testing.conformance.recovery import RecoveryConformance
 
 
-class LeaseConformance(ClaimConformance[LeaseBackend], OverlapConformance, RecoveryConformance, KeepingConformance):
+class LeaseConformance(
+    ClaimConformance[LeaseBackend], OverlapConformance, RecoveryConformance, KeepingConformance, ByHandConformance
+):
     """The contract of a lease backend. Subclass it with a name that pytest collects:
 
         class TestMyStore(LeaseConformance):

@@ -30,11 +30,18 @@ CREATE TABLE anarchon_sweep (
 
 -- A task with its trimming rules, its fence, and the slot at or below which every claim is lost.
 -- finals, closings and excuses count its rows in the two tables below, so that trimming need not.
+-- pauses is JSON, the spans in which it was paused, oldest first; paused is 1 while the last of them has no end.
 CREATE TABLE anarchon_task (
     id INTEGER PRIMARY KEY,
     namespace TEXT NOT NULL,
     name TEXT NOT NULL,
     schedule TEXT NOT NULL,
+    handler TEXT NOT NULL,
+    jitter_ms INTEGER NOT NULL,
+    max_late_ms INTEGER NOT NULL,
+    timeout_ms INTEGER,
+    overlap TEXT NOT NULL,
+    max_attempts INTEGER NOT NULL,
     history_size INTEGER NOT NULL,
     history_ttl_ms INTEGER,
     late_claim_ms INTEGER NOT NULL,
@@ -44,6 +51,8 @@ CREATE TABLE anarchon_task (
     finals INTEGER NOT NULL DEFAULT 0,
     closings INTEGER NOT NULL DEFAULT 0,
     excuses INTEGER NOT NULL DEFAULT 0,
+    pauses TEXT NOT NULL DEFAULT '[]',
+    paused INTEGER NOT NULL DEFAULT 0,
     UNIQUE (namespace, name)
 );
 
@@ -98,5 +107,8 @@ CREATE TABLE anarchon_skip (
     at_ms INTEGER NOT NULL,
     until_ms INTEGER,
     token TEXT NOT NULL,
+    detail TEXT NOT NULL,
+    met_run_id TEXT,
+    took_up INTEGER NOT NULL,
     PRIMARY KEY (task_id, slot_ms, reason, instance_id)
 ) WITHOUT ROWID;

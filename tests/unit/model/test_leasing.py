@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -9,17 +10,20 @@ import pytest
 from anarchon.model.asks import LOST, Claim, Closed, Finish, HandOver, Lease, LeaseTerms, Spent, TakeUp, Won
 from anarchon.model.leasing import (
     ATTEMPTS_KEPT,
+    PAUSES_KEPT,
     ClaimDecision,
     TakeUpDecision,
     decide_claim,
     decide_finish,
     decide_hand_over,
+    decide_pause,
     decide_renewal,
+    decide_resume,
     decide_take_up,
     interrupt,
     next_fence,
 )
-from anarchon.model.run import Attempt, Run, Skip
+from anarchon.model.run import Attempt, Pause, Run, Skip
 from anarchon.model.words import FinalStatus, OverlapPolicy, RunStatus
 
 NOW = 1_000_000
@@ -91,6 +95,7 @@ def decide(
     *in_progress: Run,
     same_slot: Run | None = None,
     closing: Skip | None = None,
+    pauses: Sequence[Pause] = (),
     floor_ms: int = -1,
     last_fence: int = FENCE,
 ) -> ClaimDecision:
@@ -101,7 +106,21 @@ def decide(
         last_fence=last_fence,
         same_slot=same_slot,
         closing=closing,
+        pauses=pauses,
         in_progress=in_progress,
+    )
+
+
+def closed_by(met: Run, *, took_up: bool = False) -> Skip:
+    return Skip(
+        task="t",
+        slot_ms=SLOT,
+        reason="overlap",
+        instance_id="me",
+        at_ms=NOW,
+        token="mine",
+        met_run_id=met.run_id,
+        took_up=took_up,
     )
 
 
@@ -203,8 +222,14 @@ def test_under_skip_a_live_run_closes_the_slot() -> None:
     decision = decide(claim(), run())
 
     assert decision.answer == Closed("overlap")
-    assert decision.skip == Skip(task="t", slot_ms=SLOT, reason="overlap", instance_id="me", at_ms=NOW, token="mine")
+    assert decision.skip == closed_by(run())
     assert (decision.runs, decision.fence) == ((), None)
+
+
+def test_a_closed_slot_names_the_oldest_of_several_live_runs() -> None:
+    older = run(slot_ms=SLOT - 10_000)
+    for both in ((older, run()), (run(), older)):
+        assert decide(claim(), *both).skip == closed_by(older)
 
 
 def test_under_skip_a_live_run_closes_the_slot_whatever_else_is_owed() -> None:
@@ -237,7 +262,7 @@ def test_under_skip_a_run_that_ran_out_is_taken_up_and_the_slot_closed() -> None
     assert decision == ClaimDecision(
         answer=Closed("overlap", took_up=taken),
         runs=(taken,),
-        skip=Skip(task="t", slot_ms=SLOT, reason="overlap", instance_id="me", at_ms=NOW, token="mine"),
+        skip=closed_by(run_out(), took_up=True),
         fence=NOW,
     )
     assert (taken.run_id, taken.instance_id, taken.token) == (run_out().run_id, "me", "mine")
@@ -309,10 +334,11 @@ def take_up(
     seen_fence: int = FENCE,
     token: str = "mine",
     its_terms: LeaseTerms = terms(),  # noqa: B008
+    paused: bool = False,
 ) -> TakeUpDecision:
     ask = TakeUp(task="t", run_id="n/t/989000", seen_fence=seen_fence, token=token, instance_id="me", terms=its_terms)
     in_progress = others if owed is None or owed.final else (owed, *others)
-    return decide_take_up(ask, now_ms=NOW, last_fence=FENCE, run=owed, in_progress=in_progress)
+    return decide_take_up(ask, now_ms=NOW, last_fence=FENCE, run=owed, paused=paused, in_progress=in_progress)
 
 
 def test_an_owed_run_is_taken_up_in_the_next_attempt_under_the_next_fence() -> None:
@@ -571,9 +597,9 @@ def test_a_live_lease_is_kept_by_asking_again_whatever_else_is_live() -> None:
 def test_a_run_that_was_taken_up_is_not_kept_by_asking_again_while_another_run_holds_a_lease() -> None:
     mine, other = run_out(token="mine"), run(slot_ms=SLOT + 1_000)
     ask = TakeUp(task="t", run_id=mine.run_id, seen_fence=FENCE - 1, token="mine", instance_id="me", terms=terms())
-    decision = decide_take_up(ask, now_ms=NOW, last_fence=FENCE, run=mine, in_progress=[mine, other])
+    decision = decide_take_up(ask, now_ms=NOW, last_fence=FENCE, run=mine, paused=False, in_progress=[mine, other])
     assert decision == TakeUpDecision(answer=LOST)
-    decision = decide_take_up(ask, now_ms=NOW, last_fence=FENCE, run=mine, in_progress=[mine])
+    decision = decide_take_up(ask, now_ms=NOW, last_fence=FENCE, run=mine, paused=False, in_progress=[mine])
     assert isinstance(decision.answer, Won)
 
 
@@ -606,3 +632,48 @@ def test_a_run_that_shows_no_attempts_can_still_be_finished() -> None:
     assert taken
     assert stored is not None
     assert (stored.status, stored.attempts) == ("succeeded", ())
+
+
+# ------------------------------------------------------------------ pause and resume
+
+
+@pytest.mark.parametrize(
+    ("pause", "closed"),
+    [
+        (Pause(from_ms=SLOT, to_ms=SLOT), True),
+        (Pause(from_ms=SLOT - 1, to_ms=SLOT + 1), True),
+        (Pause(from_ms=SLOT + 1, to_ms=SLOT + 2), False),
+        (Pause(from_ms=SLOT - 2, to_ms=SLOT - 1), False),
+        (Pause(from_ms=SLOT - 1), True),
+        (Pause(from_ms=NOW), True),
+    ],
+)
+def test_a_slot_is_closed_while_its_task_is_paused_and_where_it_fell_due_in_a_pause(pause: Pause, closed: bool) -> None:
+    decision = decide(claim(), pauses=[pause])
+    assert (decision.answer == Closed("paused")) is closed
+    assert isinstance(decision.answer, Won) is not closed
+    if decision.skip is not None:
+        assert (decision.skip.reason, decision.skip.slot_ms, decision.skip.token) == ("paused", SLOT, "mine")
+
+
+def test_a_run_that_was_won_before_the_pause_is_answered_again_in_it() -> None:
+    mine = run(slot_ms=SLOT, token="mine")
+    assert isinstance(decide(claim(), mine, same_slot=mine, pauses=[Pause(from_ms=NOW)]).answer, Won)
+
+
+def test_an_owed_run_of_a_paused_task_is_not_taken_up_and_not_interrupted_either() -> None:
+    assert take_up(run_out(), paused=True) == TakeUpDecision(answer=LOST)
+    assert take_up(run_out(attempt=3), paused=True) == TakeUpDecision(answer=LOST)
+
+
+def test_the_newest_pauses_are_kept() -> None:
+    pauses: Sequence[Pause] = ()
+    for number in range(PAUSES_KEPT + 2):
+        pauses = decide_pause(pauses, now_ms=2 * number, by="ops").pauses
+        pauses = decide_resume(pauses, now_ms=2 * number + 1, by="ops", in_progress=[]).pauses
+    assert [pause.from_ms for pause in pauses] == [2 * number for number in range(2, PAUSES_KEPT + 2)]
+
+
+def test_a_pause_never_ends_before_it_began_however_the_clock_moves() -> None:
+    (pause,) = decide_resume([Pause(from_ms=NOW)], now_ms=NOW - 5, by="ops", in_progress=[]).pauses
+    assert (pause.from_ms, pause.to_ms) == (NOW, NOW)
