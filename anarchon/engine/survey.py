@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from anarchon.clock import Timer
 from anarchon.engine.active import Grant
 from anarchon.engine.claimer import LAG_LIMIT_MS, Claimer, terms_of
 from anarchon.engine.env import Env
@@ -44,7 +43,6 @@ class Survey:
         self._landed = asyncio.Event()
         self._landed.set()
         self._wanted = asyncio.Event()
-        self._timer: Timer | None = None
 
     def room_changed(self) -> None:
         """A run has ended here: an owed run that was left for want of room may be taken up now."""
