@@ -6,6 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -71,9 +72,15 @@ class Mutant:
         return source[: self.start] + self.new + source[self.end :]
 
 
+@cache
+def source_of(module: str) -> str:
+    """What it was when it was first looked at: it may be edited while its mutants are tried."""
+    return (ROOT / module).read_text(encoding="utf-8")
+
+
 def mutants_of(module: str) -> list[Mutant]:
     """Every change of a module that compiles and says something else, in the order of `KINDS`."""
-    source = (ROOT / module).read_text(encoding="utf-8")
+    source = source_of(module)
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
