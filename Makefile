@@ -17,13 +17,13 @@ demo: ## see it work: a few instances share one schedule on this machine
 test: ## everything: lint, types, all tests
 	$(RUN)/test.sh" $(ARGS)
 
-quick: ## under a minute: unit tests, properties, memory and SQLite
+quick: ## a minute or two: unit tests, properties, memory and SQLite
 	$(RUN)/quick.sh" $(ARGS)
 
 simulate: ## whole clusters in virtual time: SEEDS= how many, or SEED= one in full
 	$(RUN)/simulate.sh" $(ARGS)
 
-mutants: ## nightly: which changed lines of the engine does no fast test notice
+mutants: ## some hours: which changed lines of the engine does no fast test notice
 	$(RUN)/mutants.sh" $(ARGS)
 
 lint: ## ruff, formatting, import contracts

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Under a minute, no server: unit tests, properties, and the contract of the stores that need none.
+# A minute or two, no server: unit tests, properties, and the contract of the stores that need none.
 set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 enter_venv dev
