@@ -21,8 +21,9 @@ async def killed_at_work(cluster: Cluster, *tasks: EngineTask) -> None:
     victim.kill()
 
 
-def long(cluster: Cluster, name: str, **options: object) -> EngineTask:
-    return make_task(name, at(SLOT), holding([], 10 * MINUTE, cluster.clock), **options)
+def long(cluster: Cluster, name: str) -> EngineTask:
+    """A task that is due at `SLOT` and works for longer than any test lasts."""
+    return make_task(name, at(SLOT), holding([], 10 * MINUTE, cluster.clock))
 
 
 def test_a_run_left_for_want_of_room_is_taken_up_at_once_when_a_run_ends_here() -> None:
