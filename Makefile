@@ -23,7 +23,7 @@ quick: ## a minute or two: unit tests, properties, memory and SQLite
 simulate: ## whole clusters in virtual time: SEEDS= how many, or SEED= one in full
 	$(RUN)/simulate.sh" $(ARGS)
 
-mutants: ## some hours: which changed lines of the engine does no fast test notice
+mutants: ## for a night: which changed lines of the engine does no fast test notice
 	$(RUN)/mutants.sh" $(ARGS)
 
 lint: ## ruff, formatting, import contracts

@@ -31,8 +31,5 @@ FINAL: frozenset[RunStatus] = frozenset({"succeeded", "failed", "interrupted"})
 MIN_LEASE_MS = 2_000
 """The shortest lease, ms."""
 
-CHECKPOINT_LIMIT = 65_536
-"""The longest checkpoint, bytes of its JSON text in UTF-8."""
-
 SKEW_LIMIT_MS = 1_000
 """How far an instance's clock may differ from the store's before it is said, ms; also the slack that trimming keeps."""

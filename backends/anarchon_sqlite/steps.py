@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from anarchon.model import leasing
 from anarchon.model.asks import (
@@ -47,6 +48,8 @@ from anarchon_sqlite.migrate import schema_of
 from anarchon_sqlite.rows import run_of
 from anarchon_sqlite.slate import Slate, rules_values
 from anarchon_sqlite.statements import sql
+
+AskT = TypeVar("AskT", Finish, HandOver, Checkpoint)
 
 
 def register(slate: Slate, tasks: Sequence[TaskRecord]) -> list[int | None]:
@@ -155,30 +158,12 @@ def renew(slate: Slate, leases: Sequence[Lease], lease_ms: int) -> list[bool]:
 
 def hand_over(slate: Slate, asks: Sequence[HandOver]) -> list[bool]:
     """Which runs were given back."""
-    slate.load_tasks((ask.task for ask in asks), create=False)
-    slate.load_runs((ask.task, ask.run_id) for ask in asks)
-    answers: list[bool] = []
-    for ask in asks:
-        taken, run = decide_hand_over(slate.run(ask.task, ask.run_id), ask)
-        if run is not None:
-            slate.put(run)
-        answers.append(taken)
-    slate.save()
-    return answers
+    return _write_as_holder(slate, asks, decide_hand_over)
 
 
 def save_checkpoints(slate: Slate, asks: Sequence[Checkpoint]) -> list[bool]:
     """Which of them were kept."""
-    slate.load_tasks((ask.task for ask in asks), create=False)
-    slate.load_runs((ask.task, ask.run_id) for ask in asks)
-    answers: list[bool] = []
-    for ask in asks:
-        taken, run = decide_checkpoint(slate.run(ask.task, ask.run_id), ask)
-        if run is not None:
-            slate.put(run)
-        answers.append(taken)
-    slate.save()
-    return answers
+    return _write_as_holder(slate, asks, decide_checkpoint)
 
 
 def pause(slate: Slate, task: str, by: str) -> PauseOutcome:
@@ -223,17 +208,25 @@ def free(slate: Slate, task: str, by: str) -> list[Run]:
 
 def finish(slate: Slate, finishes: Sequence[Finish]) -> list[bool]:
     """Which outcomes were taken; then a little trimming of the tasks that they belong to."""
-    slate.load_tasks((each.task for each in finishes), create=False)
-    slate.load_runs((each.task, each.run_id) for each in finishes)
+    answers = _write_as_holder(slate, finishes, decide_finish)
+    for name in sorted(slate.tasks):
+        trim_task(slate, name)
+    slate.save()
+    return answers
+
+
+def _write_as_holder(
+    slate: Slate, asks: Sequence[AskT], decide: Callable[[Run | None, AskT], tuple[bool, Run | None]]
+) -> list[bool]:
+    """Which of the writes of runs' holders were taken: each is compared with the fence of its run."""
+    slate.load_tasks((ask.task for ask in asks), create=False)
+    slate.load_runs((ask.task, ask.run_id) for ask in asks)
     answers: list[bool] = []
-    for each in finishes:
-        taken, run = decide_finish(slate.run(each.task, each.run_id), each)
+    for ask in asks:
+        taken, run = decide(slate.run(ask.task, ask.run_id), ask)
         if run is not None:
             slate.put(run)
         answers.append(taken)
-    slate.save()
-    for name in sorted(slate.tasks):
-        trim_task(slate, name)
     slate.save()
     return answers
 
